@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks of one's own: found by `module:Class`, as ours by name; what is no part of a task is refused; they are trained, played and resumed."""
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -16,8 +17,8 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.envs import TASKS, MixedEnv, Task, VectorEnv, terms
-from warpsim.envs.learning import SETTINGS, learning_settings
+from warpsim.base.learning import learning_settings
+from warpsim.envs import TASKS, MixedEnv, PpoSettings, ShacSettings, Task, VectorEnv, terms
 from warpsim.envs.single import SingleEnv
 from warpsim.envs.tasks import find_task, same_task
 from warpsim.tools.cli import main
@@ -178,13 +179,17 @@ def test_what_a_class_hides_is_refused():
 
 def test_settings_belong_to_the_task():
     """What a task says is used, the rest is the algorithm's; what is no setting, or out of range, is refused by name."""
-    own = {"ppo": {"iterations": 7, "hidden": [32]}, "shac": {"lam": 1.0}}
-    assert learning_settings(own, "ppo") == SETTINGS["ppo"] | {"iterations": 7, "hidden": (32,)}
-    assert learning_settings(own, "shac") == SETTINGS["shac"] | {"lam": 1.0}
+    own = {"ppo": {"iterations": 7, "hidden": [32]}, "shac": ShacSettings(lam=1.0)}
+    assert learning_settings("ppo", own) == PpoSettings(iterations=7, hidden=(32,))
+    assert learning_settings("shac", own) == ShacSettings(lam=1.0)
+    changed = learning_settings("ppo", own, {"ppo": {"gamma": 0.5}}, {"ppo": {"gamma": 0.6}})
+    assert changed == PpoSettings(iterations=7, hidden=(32,), gamma=0.6)
+    assert learning_settings("ppo", own, {"ppo": PpoSettings(gamma=0.6)}) == PpoSettings(gamma=0.6)
     for wrong, words in (
         (3, "learning is 3"),
         ({"pop": {}}, "'pop'.*ppo"),
-        ({"ppo": 3}, r"learning\['ppo'\] is 3"),
+        ({"ppo": 3}, r"learning\['ppo'\] is 3; give PpoSettings"),
+        ({"ppo": ShacSettings()}, r"learning\['ppo'\] is ShacSettings"),
         ({"ppo": {"iteration": 3}}, "'iteration'.*iterations"),
         ({"shac": {"entropy": 0.1}}, "'entropy'"),
         ({"ppo": {"iterations": 0}}, r"\['iterations'\] is 0"),
@@ -197,6 +202,137 @@ def test_settings_belong_to_the_task():
     ):
         with pytest.raises(ValueError, match=words):
             type("Own", (TASKS["CartPole"],), {"learning": wrong})()
+
+
+BAD = {
+    ("iterations", "envs", "horizon", "epochs", "minibatches"): (0, 1.5, True, "3", None),
+    ("hidden",): ((), 64, "64", (64, 0), (64.0,)),
+    ("activation", "schedule"): ("ELU", None, 1),
+    ("obs_normalization",): (1, None, "yes"),
+    ("gamma", "lam", "target_decay"): (-0.1, 1.1, float("nan"), "0.9", True),
+    ("learning_rate", "desired_kl", "clip", "init_std", "critic_learning_rate"): (0.0, -1.0, float("inf"), "1"),
+    ("entropy", "value_loss_coef", "smoothing"): (-1.0, float("inf"), float("nan"), (1.0,)),
+    ("max_grad_norm", "max_state_gradient"): (0.0, -1.0, float("nan"), "1"),
+    ("betas",): ((0.9,), 0.9, (0.9, 1.0), (0.9, float("nan"))),
+}
+
+
+@pytest.mark.parametrize("kind", [PpoSettings, ShacSettings])
+def test_every_setting_is_checked_and_described(kind):
+    """A bad value of any field is one line that names it, the value and the fix, in the dataclass and in a dict; help tells of each."""
+    checked = {name: values for names, values in BAD.items() for name in names}
+    algorithm = {PpoSettings: "ppo", ShacSettings: "shac"}[kind]
+    for field in dataclasses.fields(kind):
+        assert f"\n    {field.name} : " in kind.__doc__
+        for value in checked[field.name]:
+            with pytest.raises(ValueError, match=rf"^{kind.__name__}: {field.name} is |an entry of {kind.__name__}"):
+                kind(**{field.name: value})
+            with pytest.raises(ValueError, match=rf"Own: learning\['{algorithm}'\]\['{field.name}'\] is "):
+                type("Own", (TASKS["CartPole"],), {"learning": {algorithm: {field.name: value}}})()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        kind().gamma = 0.5
+    found = kind(envs=np.int64(3), gamma=np.float32(0.5), hidden=[np.int32(8)])
+    assert (type(found.envs), type(found.gamma), found.hidden, type(found.hidden[0])) == (int, float, (8,), int)
+
+
+def test_settings_of_ppo_are_those_of_rsl_rl(torch):
+    """Fields that rsl_rl has too have its defaults, but for the entropy; all of them reach it under its names."""
+    import inspect
+
+    from rsl_rl.algorithms import PPO
+
+    from warpsim.envs.ppo import _configuration
+
+    theirs = inspect.signature(PPO.__init__).parameters
+    ours = _configuration(PpoSettings(entropy=0.01))["algorithm"]
+    assert {name: theirs[name].default for name in ours if name != "class_name"} == {
+        name: value for name, value in ours.items() if name != "class_name"
+    }
+    given = {"schedule": "fixed", "clip": 0.3, "epochs": 2, "minibatches": 3, "desired_kl": 0.02, "init_std": 0.5}
+    given |= {"value_loss_coef": 0.7, "max_grad_norm": 0.6, "activation": "tanh", "obs_normalization": False}
+    from warpsim.envs.training import make_learner
+
+    ppo = make_learner("ppo", "cartpole", num_envs=2, device="cpu", learning={"ppo": given}).ppo
+    assert (ppo.schedule, ppo.clip_param, ppo.num_learning_epochs, ppo.num_mini_batches) == ("fixed", 0.3, 2, 3)
+    assert (ppo.desired_kl, ppo.value_loss_coef, ppo.max_grad_norm) == (0.02, 0.7, 0.6)
+    assert torch.allclose(ppo.actor.distribution.log_std_param.exp(), torch.tensor(0.5))
+    assert "Tanh" in repr(ppo.actor) and "Normalization" not in repr(ppo.actor)
+    with pytest.raises(ValueError, match=r"1 worlds × horizon 3.*minibatches is 4"):
+        make_learner("ppo", "cartpole", num_envs=1, device="cpu", learning={"ppo": {"horizon": 3}})
+
+
+def test_settings_of_shac_reach_it(torch):
+    """Each setting of SHAC changes what is learned; with inf nothing is limited."""
+    from warpsim.envs.training import make_learner
+
+    def learned(**given) -> list:
+        learning = {"shac": {"horizon": 4, "hidden": (8,)} | given}
+        learner = make_learner("shac", "hopper", num_envs=4, device="cpu", learning=learning)
+        learner.iterate()
+        return [x.tolist() for x in [*learner.actor.state_dict().values(), *learner.target.state_dict().values()]] + [
+            learner.iterate()["gradient"]
+        ]
+
+    plain = learned()
+    assert learned() == plain
+    for name, value in {
+        **{"activation": "tanh", "obs_normalization": False, "init_std": 0.5, "betas": (0.5, 0.9), "epochs": 2},
+        **{"critic_learning_rate": 1e-4, "minibatches": 2, "max_grad_norm": 0.01, "target_decay": 0.9},
+        **{"max_state_gradient": 0.01, "smoothing": 1.0},
+    }.items():
+        assert learned(**{name: value}) != plain, name
+    assert np.isfinite(learned(max_state_gradient=float("inf"), max_grad_norm=float("inf"))[-1])
+
+
+def test_settings_on_the_command_line(torch, here, capsys):
+    """They change the task's, are kept in the checkpoint and hold when the training goes on; others are refused by name."""
+    command = ["train", "my_tasks:Pole", "--out", "out", "--device", "cpu", "--algorithm", "shac"]
+    code, _, err = run(capsys, *command, "--shac.horizon", 2, "--shac.hidden", 6, 5, "--shac.betas", 0.5, 0.9)
+    assert code == 0, err
+    import torch as t
+
+    kept = t.load("out/checkpoint.pt", weights_only=True)
+    own = {"iterations": 2, "envs": 4, "learning_rate": 1e-3}
+    given = {"horizon": 2, "hidden": (6, 5), "betas": (0.5, 0.9)}
+    assert kept["learning"] == dataclasses.asdict(ShacSettings(**own, **given)) and kept["changes"] == given
+    files = {path.name: path.read_bytes() for path in pathlib.Path("out").iterdir()}
+    for wrong, words in (
+        (["--resume", "--shac.horizon", 3], "my_tasks:Pole: learning['shac']['horizon'] is 3, and out holds"),
+        (["--resume", "--ppo.clip", 0.3], "learning['ppo']['clip'] is given, and the algorithm is shac"),
+        (["--ppo.clip", 0.3], "learning['ppo']['clip'] is given, and the algorithm is shac"),
+        (["--shac.gamma", 1.5], "my_tasks:Pole: learning['shac']['gamma'] is 1.5; give a number between 0 and 1"),
+    ):
+        code, _, err = run(capsys, *command, *wrong)
+        assert code == 2 and words in err and err.count("\n") == 1, err
+    assert {path.name: path.read_bytes() for path in pathlib.Path("out").iterdir()} == files
+    code, _, err = run(capsys, *command, "--resume", "--iterations", 3, "--shac.horizon", 2)
+    assert code == 0, err
+    assert len(json.loads(pathlib.Path("out/curve.json").read_text())) == 3
+    assert t.load("out/checkpoint.pt", weights_only=True)["changes"] == given
+
+
+def test_checkpoints_of_versions_with_fewer_settings(torch, found, capsys):
+    """They have the values that held before there was a setting, and go on with the same bits; a setting that is unknown is refused."""
+    import torch as t
+
+    from warpsim.base.learning import kept_settings
+    from warpsim.envs.training import load_learner, train
+
+    for algorithm in ("ppo", "shac"):
+        train("my_tasks:Pole", algorithm=algorithm, device="cpu", out="out", iterations=1)
+        kept = t.load("out/checkpoint.pt", weights_only=True)
+        old = ("iterations", "envs", "horizon", "hidden", "gamma", "lam", "learning_rate", "entropy")
+        kept["learning"] = {name: value for name, value in kept["learning"].items() if name in old}
+        del kept["changes"]
+        whole = load_learner("out/checkpoint.pt", device="cpu").iterate()
+        t.save(kept, "out/checkpoint.pt")
+        assert load_learner("out/checkpoint.pt", device="cpu").iterate() == whole
+        assert train("my_tasks:Pole", device="cpu", out="out", resume=True)["algorithm"] == algorithm
+        kept["learning"]["zeal"] = 3
+        t.save(kept, "out/checkpoint.pt")
+        code, _, err = run(capsys, "play", "out")
+        assert code == 2 and "'zeal'" in err and err.count("\n") == 1, err
+    assert kept_settings("shac", {}, "x").max_state_gradient == 3.0
 
 
 def test_evaluation_and_smooth_are_checked_at_the_beginning():

@@ -7,6 +7,7 @@ env = ws.envs.VectorEnv(MyTask, 4096, array="torch", autoreset="SAME_STEP")
 
 import warpsim
 from warpsim.base.extras import import_or_explain
+from warpsim.base.learning import PpoSettings, ShacSettings
 
 warpsim._hush()
 
@@ -26,6 +27,8 @@ register()
 __all__ = [
     "TASKS",
     "MixedEnv",
+    "PpoSettings",
+    "ShacSettings",
     "Task",
     "Term",
     "VectorEnv",

@@ -2,16 +2,18 @@
 """The base of all learning algorithms: an environment, random numbers, evaluation, and bit-exact checkpoints."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import time
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 import warp as wp
 
 from warpsim.base.checks import whole
-from warpsim.envs.learning import learning_settings
+from warpsim.base.learning import changes_for, learning_changes, learning_settings
 from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.files.output import replacing
@@ -69,9 +71,9 @@ class World:
 class Learner:
     """An environment, a policy and its optimizer. `iterate` runs one iteration; `save` and `restore` keep every bit.
 
-    `task`: a name or a class, as `find_task` takes them. `learning`: settings that replace the task's own, such as
-    those of a checkpoint. Subclasses (`PpoLearner`, `ShacLearner`) make a policy and learn; they define `_build`,
-    `_iterate`, `act`, `_learned`, `_relearn`.
+    `task`: a name or a class, as `find_task` takes them. `learning`: settings by algorithm that change the task's own,
+    such as those of a checkpoint. Subclasses (`PpoLearner`, `ShacLearner`) make a policy and learn; they define
+    `_build`, `_iterate`, `act`, `_learned`, `_relearn`.
     """
 
     algorithm = ""
@@ -84,13 +86,15 @@ class Learner:
         num_envs: int | None = None,
         device=None,
         threads: int | None = None,
-        learning: dict | None = None,
+        learning: Mapping | None = None,
     ):
         self.task, self.kind = find_task(task)
         make_task(self.kind)  # reports errors of the task before anything compiles
-        self.settings = learning_settings(self.kind.learning, self.algorithm) if learning is None else learning
+        changes = changes_for(self.algorithm, learning, self.task)
+        self.settings = learning_settings(self.algorithm, self.kind.learning, changes)
+        self.changes = learning_changes(self.algorithm, changes)
         self.seed = whole(seed, "seed", 0)
-        self.num_envs = self.settings["envs"] if num_envs is None else whole(num_envs, "num_envs", 1)
+        self.num_envs = self.settings.envs if num_envs is None else whole(num_envs, "num_envs", 1)
         self.world = World(device)
         self.device, self.threads, own = self.world.device, threads, self.world.share(self.num_envs)
         torch.set_num_threads(1)  # with more threads, sums would depend on their number
@@ -184,7 +188,7 @@ class Learner:
     @property
     def env_steps(self) -> int:
         """Number of actions in all environments of all processes so far."""
-        return self.iteration * self.settings["horizon"] * self.num_envs
+        return self.iteration * self.settings.horizon * self.num_envs
 
     def iterate(self) -> dict:
         """One iteration of acting and learning.
@@ -260,7 +264,8 @@ class Learner:
         """Save everything that the next iteration reads."""
         kept = {"task": self.task, "algorithm": self.algorithm, "seed": self.seed, "num_envs": self.num_envs}
         kept |= {
-            "learning": self.settings,
+            "learning": dataclasses.asdict(self.settings),
+            "changes": self.changes,
             "processes": self.world.size,
             "learned": self._learned(),
             "random": self._random,

@@ -6,12 +6,12 @@ Needs rsl-rl-lib (`pip install 'warpsim[train]'`).
 
 import contextlib
 import io
-import json
 import time
 
 import torch
 
 from warpsim.base.extras import import_or_explain
+from warpsim.base.learning import PpoSettings
 from warpsim.envs.learner import Learner
 
 import_or_explain("rsl_rl", "train")
@@ -19,17 +19,23 @@ import_or_explain("rsl_rl", "train")
 from rsl_rl.algorithms import PPO  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 
-SETTINGS = {
-    "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
-    "actor": {
-        "class_name": "MLPModel",
-        "activation": "elu",
-        "obs_normalization": True,
-        "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "log"},
-    },
-    "critic": {"class_name": "MLPModel", "activation": "elu", "obs_normalization": True},
-    "algorithm": {"class_name": "PPO"},
-}
+
+def _configuration(own: PpoSettings) -> dict:
+    """The settings in rsl_rl's names."""
+    network = {"class_name": "MLPModel", "hidden_dims": list(own.hidden), "activation": own.activation}
+    network["obs_normalization"] = own.obs_normalization
+    noise = {"class_name": "GaussianDistribution", "init_std": own.init_std, "std_type": "log"}
+    names = ("gamma", "lam", "learning_rate", "schedule", "desired_kl", "value_loss_coef", "max_grad_norm")
+    algorithm = {"class_name": "PPO"} | {name: getattr(own, name) for name in names}
+    algorithm |= {"clip_param": own.clip, "entropy_coef": own.entropy}
+    algorithm |= {"num_learning_epochs": own.epochs, "num_mini_batches": own.minibatches}
+    return {
+        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+        "actor": network | {"distribution_cfg": noise},
+        "critic": network,
+        "algorithm": algorithm,
+        "num_steps_per_env": own.horizon,
+    }
 
 
 class _Spaces:
@@ -45,13 +51,14 @@ class PpoLearner(Learner):
     algorithm = "ppo"
 
     def _build(self) -> None:
-        own = self.settings
-        settings = json.loads(json.dumps(SETTINGS)) | {"num_steps_per_env": own["horizon"]}
-        for part in ("actor", "critic"):
-            settings[part]["hidden_dims"] = list(own["hidden"])
-        settings["algorithm"] |= {name: own[name] for name in ("gamma", "lam", "learning_rate")}
-        settings["algorithm"]["entropy_coef"] = own["entropy"]
-        world = self.world
+        own, world = self.settings, self.world
+        samples = own.horizon * self.env.num_envs
+        if samples < max(own.minibatches, 2):
+            raise ValueError(
+                f"ppo: an update has {samples} actions ({self.env.num_envs} worlds × horizon {own.horizon}), and "
+                f"minibatches is {own.minibatches}; give more worlds, a longer horizon, or fewer minibatches"
+            )
+        settings = _configuration(own)
         settings["multi_gpu"] = None if world.size == 1 else {"global_rank": world.rank, "world_size": world.size}
         with contextlib.redirect_stdout(io.StringIO()):
             self.ppo = PPO.construct_algorithm(
@@ -79,7 +86,7 @@ class PpoLearner(Learner):
 
     def _collect(self) -> None:
         """Act `horizon` times in all environments; the host reads nothing."""
-        for _ in range(self.settings["horizon"]):
+        for _ in range(self.settings.horizon):
             action = self.ppo.act(self._seen(self.observation))
             self.observation, reward, terminated, truncated, _ = self.env.step(action)
             ended = terminated | truncated

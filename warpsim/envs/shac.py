@@ -9,6 +9,7 @@ rollout ends the gradient there.
 
 import copy
 import itertools
+import math
 import time
 
 import torch
@@ -19,17 +20,15 @@ from warpsim.envs.learner import Learner
 from warpsim.envs.task import simulator_options
 from warpsim.solve.sap.sap import SAP
 
-FOLLOW, CLIP = 0.4, 1.0  # weight of the old target critic after an iteration; gradient norm limit
-FITS, PARTS = 8, 4  # passes that fit the critic to a rollout, and minibatches per pass
-LONGEST = 3.0  # limit of a world's gradient with respect to the state, in medians over all worlds
-# smoothing of contact (docs/gradients.md): gradients of the true contact are useless beyond some ten steps
-SMOOTHING = 0.3
+LAYERS = {
+    **{"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "selu": nn.SELU, "swish": nn.SiLU, "tanh": nn.Tanh},
+}
 
 
-def _network(inputs: int, hidden, outputs: int) -> nn.Sequential:
+def _network(inputs: int, hidden, outputs: int, activation: str) -> nn.Sequential:
     layers, sizes = [], [inputs, *hidden]
     for a, b in itertools.pairwise(sizes):
-        layers += [nn.Linear(a, b), nn.ELU(), nn.LayerNorm(b)]
+        layers += [nn.Linear(a, b), LAYERS[activation](), nn.LayerNorm(b)]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
 
 
@@ -69,7 +68,9 @@ class ShacLearner(Learner):
                 f"{self.task}: shac learns in softened contact, which SAP has and {short(solver)} has not; leave out "
                 "the solver, or give the task smooth={'solver': ws.SAP()}"
             )
-        own = {"solver": None, "integrator": None, "options": {**options, "solver": solver.smoothed(SMOOTHING)}}
+        # gradients of the true contact are useless beyond some ten steps (docs/gradients.md)
+        softened = solver.smoothed(self.settings.smoothing)
+        own = {"solver": None, "integrator": None, "options": {**options, "solver": softened}}
         return {"requires_grad": True, **smooth, **own}
 
     def _judged_by(self) -> dict:
@@ -82,14 +83,18 @@ class ShacLearner(Learner):
         self.middle, self.half = torch_of((space.high + space.low) / 2), torch_of((space.high - space.low) / 2)
         if not torch.isfinite(self.half).all():
             raise ValueError(f"{self.task}: shac needs actions with bounds; give the task an action_range")
+        own = self.settings
         self.standard = _Standard(size).to(device)
-        self.actor = _network(size, self.settings["hidden"], len(self.middle)).to(device)
-        self.critic = _network(size, self.settings["hidden"], 1).to(device)
+        self.actor = _network(size, own.hidden, len(self.middle), own.activation).to(device)
+        self.critic = _network(size, own.hidden, 1, own.activation).to(device)
         self.target = copy.deepcopy(self.critic)
-        self.spread = nn.Parameter(torch.full_like(self.middle, -1.0))  # log of the noise's standard deviation
+        self.spread = nn.Parameter(
+            torch.full_like(self.middle, math.log(own.init_std))
+        )  # log of the noise's standard deviation
         self.actor_parameters = [*self.actor.parameters(), self.spread]
-        self.actor_optimiser = torch.optim.Adam(self.actor_parameters, self.settings["learning_rate"], (0.7, 0.95))
-        self.critic_optimiser = torch.optim.Adam(self.critic.parameters(), self.settings["learning_rate"], (0.7, 0.95))
+        self.actor_optimiser = torch.optim.Adam(self.actor_parameters, own.learning_rate, own.betas)
+        rate = own.learning_rate if own.critic_learning_rate is None else own.critic_learning_rate
+        self.critic_optimiser = torch.optim.Adam(self.critic.parameters(), rate, own.betas)
         self.world.agree([*self.actor.parameters(), *self.critic.parameters(), *self.target.parameters()])
         self.skipped = 0
 
@@ -113,10 +118,12 @@ class ShacLearner(Learner):
         length = self._step_actor()
         collected = time.process_time()
         missed = self._fit_critic(stretch)
+        kept = self.settings.target_decay
         with torch.no_grad():
             for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
-                old.mul_(FOLLOW).add_((1.0 - FOLLOW) * new)
-            self.standard.see(stretch["raw"].flatten(0, 1))
+                old.mul_(kept).add_((1.0 - kept) * new)
+            if self.settings.obs_normalization:
+                self.standard.see(stretch["raw"].flatten(0, 1))
             self.world.agree(self.standard.buffers())
         self.seconds["collect"] += collected - begun
         self.seconds["update"] += time.process_time() - collected
@@ -125,7 +132,7 @@ class ShacLearner(Learner):
 
     def _stretch(self):
         """Roll out `horizon` actions; returns the critic's data `(horizon, environments, …)` and the policy's loss."""
-        horizon, gamma = self.settings["horizon"], self.settings["gamma"]
+        horizon, gamma = self.settings.horizon, self.settings.gamma
         n, rows = len(self.observation), {name: [] for name in ("raw", "seen", "reward", "ended", "next")}
         gain, discount = torch.zeros(n, device=self.torch_device), torch.ones(n, device=self.torch_device)
         loss, observation = 0.0, self.observation
@@ -151,11 +158,15 @@ class ShacLearner(Learner):
     def _bound_gradients(self) -> None:
         """Limit each world's gradient with respect to the present state to a few times the median of all worlds."""
 
+        longest = self.settings.max_state_gradient
+        if longest == math.inf:
+            return
+
         def bounded(gradient):
             length = gradient.norm(dim=-1, keepdim=True)
             length = torch.where(torch.isfinite(length), length, torch.inf)
             return torch.where(torch.isfinite(gradient), gradient, 0.0) * torch.clamp(
-                LONGEST * length.median() / length.clamp_min(1e-30), max=1.0
+                longest * length.median() / length.clamp_min(1e-30), max=1.0
             )
 
         for name in "qv":
@@ -173,7 +184,7 @@ class ShacLearner(Learner):
             for g in gradients:
                 torch.distributed.all_reduce(g)
                 g /= self.world.size
-        length = torch.nn.utils.clip_grad_norm_(self.actor_parameters, CLIP)
+        length = torch.nn.utils.clip_grad_norm_(self.actor_parameters, self.settings.max_grad_norm)
         if torch.isfinite(length):
             self.actor_optimiser.step()
         else:
@@ -183,15 +194,15 @@ class ShacLearner(Learner):
     def _fit_critic(self, stretch) -> float:
         """Fit the critic to TD(λ) returns; returns the mean squared error of the last pass."""
         reward, ended, following = stretch["reward"], stretch["ended"], stretch["next"]
-        goal, goals, lam = following[-1], [], self.settings["lam"]
-        for k in reversed(range(self.settings["horizon"])):
+        goal, goals, lam = following[-1], [], self.settings.lam
+        for k in reversed(range(self.settings.horizon)):
             ahead = (1.0 - lam) * following[k] + lam * goal
-            goal = reward[k] + self.settings["gamma"] * torch.where(ended[k], following[k], ahead)
+            goal = reward[k] + self.settings.gamma * torch.where(ended[k], following[k], ahead)
             goals.append(goal)
         seen, goals = stretch["seen"].flatten(0, 1), torch.stack(goals[::-1]).flatten()
-        for _ in range(FITS):
+        for _ in range(self.settings.epochs):
             missed = []
-            for part in torch.randperm(len(seen), device=seen.device).chunk(PARTS):
+            for part in torch.randperm(len(seen), device=seen.device).chunk(self.settings.minibatches):
                 error = ((self.critic(seen[part]).squeeze(-1) - goals[part]) ** 2).mean()
                 self.critic_optimiser.zero_grad()
                 error.backward()
@@ -199,7 +210,7 @@ class ShacLearner(Learner):
                     for p in self.critic.parameters():
                         torch.distributed.all_reduce(p.grad)
                         p.grad /= self.world.size
-                torch.nn.utils.clip_grad_norm_(self.critic.parameters(), CLIP)
+                torch.nn.utils.clip_grad_norm_(self.critic.parameters(), self.settings.max_grad_norm)
                 self.critic_optimiser.step()
                 missed.append(error.detach())
         return sum(torch.stack(missed).tolist()) / len(missed)

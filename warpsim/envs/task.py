@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpsim.base.checks import listed, number, short, whole
-from warpsim.envs.learning import check_learning
+from warpsim.base.learning import check_learning
 from warpsim.files.load import load
 from warpsim.model.model import Model
 from warpsim.simulator import Simulator
@@ -55,8 +55,8 @@ class Task:
     action_range   (low, high) of actions; None: the actuators' control range
     smooth         attribute -> value to use where gradients are wanted, such as rewards without contact forces
     evaluation     attribute -> value to use where a policy is evaluated, such as fixed commands
-    learning       algorithm ("ppo", "shac") -> settings of `warpsim train`: iterations, envs, horizon, hidden, gamma,
-                   lam, learning_rate, entropy (PPO)
+    learning       algorithm ("ppo", "shac") -> settings of `warpsim train`: `PpoSettings`, `ShacSettings`, or a dict of
+                   some of their fields
 
     A term is a function of a `View`: `lambda s: s.q[:, 1]`. Attributes may also be given to one environment by name,
     `VectorEnv(MyTask, 64, decimation=2)`. Any other attribute is refused by name. Your own constants and functions

@@ -2,6 +2,7 @@
 """`train` and `play`: train a policy for a task, and show it."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -14,9 +15,16 @@ import torch
 
 from warpsim.base.checks import choice, listed, number, short, whole
 from warpsim.base.errors import Stopped
+from warpsim.base.learning import (
+    SETTINGS,
+    changes_for,
+    check_learning,
+    kept_settings,
+    learning_changes,
+    learning_settings,
+)
 from warpsim.device.interrupts import stop_requests
 from warpsim.envs.learner import EPISODES, Learner
-from warpsim.envs.learning import SETTINGS, check_learning, learning_settings
 from warpsim.envs.tasks import find_task, same_task
 from warpsim.files.output import replacing
 from warpsim.files.store.place import held
@@ -45,7 +53,9 @@ def load_learner(path, *, task=None, device=None, threads: int | None = None, po
     try:
         number = kept["processes"] if policy_only else kept["num_envs"]
         options = {"seed": kept["seed"], "num_envs": number, "device": device, "threads": threads}
-        learner = make_learner(kept["algorithm"], task, **options, learning=kept["learning"])
+        learning = None if kept["learning"] is None else {kept["algorithm"]: kept["learning"]}
+        learner = make_learner(kept["algorithm"], task, **options, learning=learning)
+        learner.changes = kept["changes"]
         if policy_only:
             learner._relearn(kept["learned"])
         elif learner.world.size != kept["processes"]:
@@ -93,34 +103,47 @@ def _read(path) -> dict:
     if missing:
         raise ValueError(f"{path}: not a checkpoint of warpsim (no {listed(sorted(missing))}); train anew")
     kept.setdefault("learning", None)  # checkpoints of versions without settings in tasks
+    choice(kept["algorithm"], f"{path}: algorithm", tuple(SETTINGS))
+    kept["changes"] = kept.get("changes", {})
+    check_learning({kept["algorithm"]: kept["changes"]}, f"{path}: changes")
     if kept["learning"] is not None:
-        check_learning({kept["algorithm"]: kept["learning"]}, str(path))
+        kept["learning"] = kept_settings(kept["algorithm"], kept["learning"], str(path))
     return kept
 
 
-def _check_resumed(kept: dict, folder, task, given: dict, iterations: int | None) -> None:
-    """Raise `ValueError` where a resumed training is given different options."""
-    name, kind = find_task(task)
-    if not same_task(name, kept["task"]):
-        raise ValueError(f"{folder} holds a training of {kept['task']}, not of {name}")
-    now = learning_settings(kind.learning, kept["algorithm"])
-    for key, value in (kept["learning"] or {}).items():
-        if key != "iterations" and value != now[key]:
-            raise ValueError(
-                f"{name}: learning[{kept['algorithm']!r}][{key!r}] is {short(now[key])}, and {folder} holds a "
-                f"training with {short(value)}; set it back, or train anew without resume"
-            )
+def _check_resumed(kept: dict, folder, task, given: dict, learning, iterations: int | None) -> tuple:
+    """Settings of a resumed training, and those of them that differ from the task's.
+
+    Raises `ValueError` where it is given different options, or settings but for a number of iterations.
+    """
+    label, kind = find_task(task)
+    if not same_task(label, kept["task"]):
+        raise ValueError(f"{folder} holds a training of {kept['task']}, not of {label}")
+    algorithm = kept["algorithm"]
     for name, value in given.items():
         if value is not None and value != kept[name]:
             raise ValueError(
                 f"{name} is {short(value)}, and {folder} holds a training with {name} {kept[name]}; leave it out, or "
                 "train anew without resume"
             )
+    learning = changes_for(algorithm, learning, label)
+    changes = learning_changes(algorithm, {algorithm: kept["changes"]}, learning)
+    if iterations is None and "iterations" in learning_changes(algorithm, learning):
+        iterations = changes["iterations"]
     if iterations is not None and whole(iterations, "iterations", 1) < kept["iteration"]:
         raise ValueError(
             f"iterations is {iterations}, and the training in {folder} has {kept['iteration']} already; give as many "
             "or more"
         )
+    now = learning_settings(algorithm, kind.learning, {algorithm: changes})
+    before = kept["learning"] or learning_settings(algorithm, kind.learning)
+    for key, value in dataclasses.asdict(before).items():
+        if key != "iterations" and value != getattr(now, key):
+            raise ValueError(
+                f"{label}: learning[{algorithm!r}][{key!r}] is {short(getattr(now, key))}, and {folder} holds a "
+                f"training with {short(value)}; set it back, or train anew without resume"
+            )
+    return now, changes
 
 
 def train(
@@ -131,6 +154,7 @@ def train(
     out=None,
     iterations: int | None = None,
     num_envs: int | None = None,
+    learning=None,
     device=None,
     threads=None,
     resume: bool = False,
@@ -145,13 +169,15 @@ def train(
         A name (`hopper`, `module:Class`) or a class.
     algorithm, seed, iterations, num_envs
         None: PPO, seed 0, and the values of the task's `learning`.
+    learning : dict
+        Changes of the task's settings, as `{"shac": {"horizon": 8}}`, or all of them, as `{"shac": ShacSettings(...)}`.
     out : path
         Folder for checkpoint, curve, page and USD stage of the policy. An earlier training there is replaced. SIGINT,
         SIGTERM and SIGHUP raise `Stopped` once the present iteration is in the checkpoint; the message says how to
         continue.
     resume : bool
-        Continue the training in `out`, with the same bits, and with its algorithm, seed and environments; different
-        ones are refused.
+        Continue the training in `out`, with the same bits, and with its algorithm, seed, environments and settings;
+        different ones are refused, but for more iterations.
     tell : callable
         Called with the report of each iteration.
     cpu_seconds : float
@@ -169,16 +195,16 @@ def train(
     if resume:
         checkpoint = folder / _of_process(CHECKPOINT)
         given = {"algorithm": algorithm, "seed": seed, "num_envs": num_envs}
-        _check_resumed(_read(checkpoint), folder, task, given, iterations)
+        settings, changes = _check_resumed(_read(checkpoint), folder, task, given, learning, iterations)
         learner = load_learner(checkpoint, task=task, device=device, threads=threads)
+        learner.settings, learner.changes = settings, changes
         curve = json.loads((folder / CURVE).read_text())[: learner.iteration] if (folder / CURVE).exists() else []
     else:
         seed = 0 if seed is None else seed
         options = {"seed": seed, "num_envs": num_envs, "device": device, "threads": threads}
+        options["learning"] = learning
         learner, curve = make_learner("ppo" if algorithm is None else algorithm, task, **options), []
-    count = (
-        learning_settings(learner.kind.learning, learner.algorithm)["iterations"] if iterations is None else iterations
-    )
+    count = learner.settings.iterations if iterations is None else iterations
     count = 10**9 if iterations is None and cpu_seconds is not None else count
     first = learner.world.rank == 0
     with (

@@ -7,16 +7,49 @@ import json
 import os
 import pathlib
 import sys
-from typing import Literal
+import typing
+from typing import Annotated, Literal
 
+import tyro
 from tyro.conf import Positional
+
+from warpsim.base.learning import PpoSettings, ShacSettings
+
+
+def _options_of(kind: type) -> type:
+    """The settings of an algorithm as options, each None where it is not given.
+
+    `--iterations` and `--envs` are options of both algorithms.
+    """
+    options = []
+    for field in dataclasses.fields(kind):
+        if field.name in ("iterations", "envs"):
+            continue
+        default = " ".join(
+            f"{x:.3g}" if isinstance(x, float) else str(x)
+            for x in (field.default if isinstance(field.default, tuple) else (field.default,))
+        )
+        choices = [str(x) for x in typing.get_args(field.type) if isinstance(x, str)]
+        shown = {int: "INT", float: "FLOAT", bool: "{True,False}", tuple[int, ...]: "INT [INT ...]"}
+        metavar = f"{{{','.join(choices)}}}" if choices else shown.get(field.type)
+        told = tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(the task's, else {default})")
+        options.append((field.name, Annotated[field.type | None, told], dataclasses.field(default=None)))
+    return dataclasses.make_dataclass(f"{kind.__name__}Options", options, namespace={"__doc__": kind.__doc__})
+
+
+PpoOptions, ShacOptions = _options_of(PpoSettings), _options_of(ShacSettings)
+
+
+def _given(options) -> dict:
+    return {name: value for name, value in vars(options).items() if value is not None}
 
 
 @dataclasses.dataclass
 class Train:
-    """Train a policy for a task by PPO, and write its checkpoint, curve, page and USD stage to a folder.
+    """Train a policy for a task by PPO or SHAC, and write its checkpoint, curve, page and USD stage to a folder.
 
     Ctrl-C ends the training after the present iteration; `--resume` continues it.
+    Settings of the algorithm that are not given are the task's (its `learning`), else the algorithm's.
     """
 
     task: Positional[str]
@@ -34,13 +67,17 @@ class Train:
     envs: int | None = None
     """Worlds at once; None is what the task's `learning` says. Under torchrun all processes share them."""
     resume: bool = False
-    """Go on with the training in the folder, with its algorithm, seed and worlds."""
+    """Go on with the training in the folder, with its algorithm, seed, worlds and settings."""
     device: str | None = None
     """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
     threads: int | None = None
     """Threads of the CPU that share the worlds; None is as many as the cores that this process may use."""
     json: str | None = None
     """Where to write the result as JSON: a file, or - for standard output."""
+    ppo: PpoOptions = dataclasses.field(default_factory=PpoOptions)  # type: ignore[valid-type]
+    """Settings of PPO."""
+    shac: ShacOptions = dataclasses.field(default_factory=ShacOptions)  # type: ignore[valid-type]
+    """Settings of SHAC."""
 
     def __call__(self) -> None:
         from warpsim.envs.training import train
@@ -58,6 +95,7 @@ class Train:
             "iterations": self.iterations,
             "num_envs": self.envs,
             "resume": self.resume,
+            "learning": {name: given for name in ("ppo", "shac") if (given := _given(getattr(self, name)))},
         }
         with LiveCurve(screen) as live:
             result = train(self.task, **options, device=self.device, threads=self.threads, tell=live.add)

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the learning algorithms of `warpsim train`: a dataclass for each, checked where it is made.
+
+A task has them in `learning`, by algorithm: `{"ppo": PpoSettings(iterations=200)}`. A dict of some of them does too,
+`{"ppo": {"iterations": 200}}`: the rest are the defaults or, in the `learning` that is given to `train`, the task's.
+A field has the check that its values must pass. A new setting needs a field, its line in the docstring, which is also
+the help of the command, and a value in `BEFORE`.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from warpsim.base.checks import choice, flag, number, positive, short, whole
+
+_count = functools.partial(whole, least=1)
+
+
+def _between(value, name: str) -> float:
+    return number(value, name, "give a number between 0 and 1", lambda x: 0.0 <= x <= 1.0)
+
+
+def _weight(value, name: str) -> float:
+    return number(value, name, "give a number of at least 0", lambda x: 0.0 <= x < math.inf)
+
+
+def _limit(value, name: str) -> float:
+    return number(value, name, "give a positive number, or inf for no limit", lambda x: x > 0.0)
+
+
+def _below_one(value, name: str) -> float:
+    return number(value, name, "give a number of at least 0 and below 1", lambda x: 0.0 <= x < 1.0)
+
+
+def _layers(value, name: str) -> tuple:
+    if not isinstance(value, (tuple, list)) or not value:
+        raise ValueError(f"{name} is {short(value)}; give the units of each layer, such as (64, 64)")
+    return tuple(whole(units, f"an entry of {name}", 1) for units in value)
+
+
+def _pair(value, name: str) -> tuple:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ValueError(f"{name} is {short(value)}; give two numbers, such as (0.9, 0.999)")
+    return tuple(_below_one(x, f"an entry of {name}") for x in value)
+
+
+def _rate_or_none(value, name: str) -> float | None:
+    return None if value is None else positive(value, name)
+
+
+_activation = functools.partial(choice, known=("elu", "gelu", "relu", "selu", "swish", "tanh"))
+_schedule = functools.partial(choice, known=("adaptive", "fixed"))
+
+
+def _set(default, check):
+    """A field with its default value and the check of its values."""
+    return dataclasses.field(default=default, metadata={"check": check})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """What both algorithms have."""
+
+    iterations: int = _set(300, _count)
+    envs: int = _set(512, _count)
+    horizon: int = _set(32, _count)
+    hidden: tuple[int, ...] = _set((64, 64), _layers)
+    activation: Literal["elu", "gelu", "relu", "selu", "swish", "tanh"] = _set("elu", _activation)
+    obs_normalization: bool = _set(True, flag)
+    gamma: float = _set(0.99, _between)
+    lam: float = _set(0.95, _between)
+    learning_rate: float = _set(1e-3, positive)
+    epochs: int = _set(5, _count)
+    minibatches: int = _set(4, _count)
+    max_grad_norm: float = _set(1.0, _limit)
+    init_std: float = _set(1.0, positive)
+
+    def __post_init__(self):
+        """Raise `ValueError` for a value out of range; keep plain values, which a checkpoint holds."""
+        for name, value in _checked(type(self), vars(self), lambda key: f"{type(self).__name__}: {key}").items():
+            object.__setattr__(self, name, value)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PpoSettings(_Settings):
+    """Settings of PPO (Schulman et al., 2017), as rsl_rl implements it.
+
+    Parameters
+    ----------
+    iterations : int
+        Rounds of `horizon` actions and an update.
+    envs : int
+        Worlds at once.
+    horizon : int
+        Actions in each world between updates.
+    hidden : tuple of int
+        Units of each layer of actor and critic.
+    activation : str
+        Of each layer: elu, gelu, relu, selu, swish or tanh.
+    obs_normalization : bool
+        Observations are normalized by their running mean and standard deviation.
+    gamma : float
+        Discount per action.
+    lam : float
+        λ of the advantages (GAE).
+    learning_rate : float
+        Of Adam; initial value with an adaptive schedule.
+    schedule : str
+        adaptive changes the learning rate toward `desired_kl`; fixed keeps it.
+    desired_kl : float
+        KL divergence of an update that the adaptive schedule aims at.
+    epochs : int
+        Passes over the data of an update.
+    minibatches : int
+        Parts of the data in a pass, each with a gradient step.
+    clip : float
+        Limit of the change of the probability ratio, and of the value.
+    entropy : float
+        Weight of the policy's entropy.
+    value_loss_coef : float
+        Weight of the critic's loss.
+    max_grad_norm : float
+        Limit of the gradient's norm; inf is none.
+    init_std : float
+        Initial standard deviation of the actions.
+
+    Examples
+    --------
+    >>> ws.envs.PpoSettings(iterations=200, hidden=(128, 128)).gamma
+    0.99
+    """
+
+    schedule: Literal["adaptive", "fixed"] = _set("adaptive", _schedule)
+    desired_kl: float = _set(0.01, positive)
+    clip: float = _set(0.2, positive)
+    entropy: float = _set(0.0, _weight)
+    value_loss_coef: float = _set(1.0, _weight)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShacSettings(_Settings):
+    """Settings of SHAC (Xu et al., 2022): a policy learns by gradients through the simulator.
+
+    Parameters
+    ----------
+    iterations : int
+        Rounds of `horizon` actions and an update.
+    envs : int
+        Worlds at once.
+    horizon : int
+        Actions that are differentiated at a time.
+    hidden : tuple of int
+        Units of each layer of actor and critic.
+    activation : str
+        Of each layer: elu, gelu, relu, selu, swish or tanh.
+    obs_normalization : bool
+        Observations are normalized by their running mean and standard deviation.
+    gamma : float
+        Discount per action.
+    lam : float
+        λ of the returns that the critic learns, TD(λ).
+    learning_rate : float
+        Of the actor's Adam.
+    critic_learning_rate : float, optional
+        Of the critic's Adam; None: `learning_rate`.
+    betas : tuple of float
+        β₁ and β₂ of Adam.
+    epochs : int
+        Passes of the critic over the data of an update.
+    minibatches : int
+        Parts of the data in a pass, each with a gradient step of the critic.
+    target_decay : float
+        Weight of the old target critic after an update.
+    max_grad_norm : float
+        Limit of the norm of the actor's gradient, and of the critic's; inf is none.
+    max_state_gradient : float
+        Limit of a world's gradient with respect to its state, in medians over all worlds; inf is none.
+    smoothing : float
+        Softening of contact while learning (`SAP.smoothed`).
+    init_std : float
+        Initial standard deviation of the noise on the actor's output.
+
+    Examples
+    --------
+    >>> ws.envs.ShacSettings(horizon=8).smoothing
+    0.3
+    """
+
+    envs: int = _set(64, _count)
+    horizon: int = _set(16, _count)
+    learning_rate: float = _set(2e-3, positive)
+    critic_learning_rate: float | None = _set(None, _rate_or_none)
+    betas: tuple[float, float] = _set((0.7, 0.95), _pair)
+    epochs: int = _set(8, _count)
+    target_decay: float = _set(0.4, _between)
+    max_state_gradient: float = _set(3.0, _limit)
+    smoothing: float = _set(0.3, _weight)
+    init_std: float = _set(math.exp(-1.0), positive)
+
+
+SETTINGS = {"ppo": PpoSettings, "shac": ShacSettings}
+# What a checkpoint without a setting was trained with: its value before it was a setting, whatever the default is now.
+BEFORE = {
+    "ppo": {
+        **{"activation": "elu", "obs_normalization": True, "init_std": 1.0, "clip": 0.2, "epochs": 5, "minibatches": 4},
+        **{"schedule": "adaptive", "desired_kl": 0.01, "value_loss_coef": 1.0, "max_grad_norm": 1.0},
+    },
+    "shac": {
+        **{"activation": "elu", "obs_normalization": True, "init_std": math.exp(-1.0), "betas": (0.7, 0.95)},
+        **{"critic_learning_rate": None, "epochs": 8, "minibatches": 4, "max_grad_norm": 1.0, "target_decay": 0.4},
+        **{"max_state_gradient": 3.0, "smoothing": 0.3},
+    },
+}
+
+
+def learning_settings(algorithm: str, *tables) -> _Settings:
+    """Settings of an algorithm from tables such as `Task.learning`, in which a later one changes an earlier one.
+
+    Tables have been checked (`check_learning`).
+    """
+    kind = SETTINGS[choice(algorithm, "algorithm", tuple(SETTINGS))]
+    found = kind()
+    for table in tables:
+        given = table.get(algorithm, {})
+        found = given if isinstance(given, kind) else dataclasses.replace(found, **given)
+    return found
+
+
+def learning_changes(algorithm: str, *tables) -> dict:
+    """The settings of an algorithm that tables give, as plain values, those of a later one last."""
+    found: dict = {}
+    for table in tables:
+        given = table.get(algorithm, {})
+        found |= given if isinstance(given, Mapping) else dataclasses.asdict(given)
+    return _checked(SETTINGS[algorithm], found, str)
+
+
+def changes_for(algorithm: str, learning, label: str) -> dict:
+    """A table of changes that has only this algorithm's. Raises `ValueError` where it has those of another."""
+    check_learning(learning or {}, label)
+    for other, given in (learning or {}).items():
+        if other != algorithm:
+            first = next(iter(given), "") if isinstance(given, Mapping) else ""
+            raise ValueError(
+                f"{label}: learning[{other!r}]{f'[{first!r}]' if first else ''} is given, and the algorithm is "
+                f"{algorithm}; leave it out, or choose the algorithm {other}"
+            )
+    return dict(learning or {})
+
+
+def kept_settings(algorithm: str, kept, label: str) -> _Settings:
+    """Settings from a checkpoint, also from one of a version that had fewer of them."""
+    check_learning({algorithm: kept}, label)
+    return SETTINGS[algorithm](**(BEFORE[algorithm] | dict(kept)))
+
+
+def check_learning(learning, label: str) -> None:
+    """Raise `ValueError` for a `learning` that is no table of settings by algorithm."""
+    if not isinstance(learning, Mapping):
+        raise ValueError(
+            f'{label}: learning is {short(learning)}; give a dict, such as {{"ppo": PpoSettings(iterations=300)}}'
+        )
+    for algorithm, given in learning.items():
+        kind = SETTINGS[choice(algorithm, f"{label}: a key of learning", tuple(SETTINGS))]
+        name = f"{label}: learning[{algorithm!r}]"
+        if isinstance(given, kind):
+            continue
+        if not isinstance(given, Mapping):
+            raise ValueError(f"{name} is {short(given)}; give {kind.__name__}, or a dict of some of its settings")
+        _checked(kind, given, lambda key, name=name: f"{name}[{key!r}]", f"{name}: a setting")
+
+
+def _checked(kind, given: Mapping, name_of, label: str = "a setting") -> dict:
+    """The given settings as plain values. Raises `ValueError` for an unknown one, or a bad value, by its name."""
+    checks = {field.name: field.metadata["check"] for field in dataclasses.fields(kind)}
+    for key in given:
+        choice(key, label, tuple(checks))
+    return {key: checks[key](value, name_of(key)) for key, value in given.items()}
