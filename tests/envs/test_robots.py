@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from warpsim.envs import TASKS, VectorEnv
+from warpsim.envs.legged import A1, ground
 from warpsim.envs.manipulation import ARM, CUBE, OPEN, REST, TIP, panda
-from warpsim.envs.quadruped import FEET, ground
 from warpsim.envs.sensing import air_time, body_position, imu, projected_gravity, touches
 from warpsim.simulator import Simulator
 
@@ -38,7 +38,7 @@ def test_the_quadruped_stands(name):
         _, _, ended, _, _ = env.step(np.zeros((64, 12), np.float32))
         assert not ended.any()
     view, model = env.view, env.sim.model
-    force = view.contact_force[:, [model.body(foot) for foot in FEET], 2].sum(-1)
+    force = view.contact_force[:, [model.body(foot) for foot in A1.feet], 2].sum(-1)
     np.testing.assert_allclose(force, 9.81 * model.body_mass.sum(), rtol=0.02)
     np.testing.assert_allclose(projected_gravity("base")(view)[:, 2], -1.0, atol=0.02)
     if name == "QuadrupedRough":
@@ -106,7 +106,7 @@ def test_reach_and_lift_are_told_where():
 def test_imu_and_air_time_of_a_falling_robot():
     """In the air an inertial unit feels nothing, standing it feels gravity upwards; feet count how long they were in the air."""
     task = type("Falling", (TASKS["Quadruped"],), {})
-    task.observations = {"imu": imu("base"), "air": air_time(*FEET), "touch": touches(*FEET)}
+    task.observations = {"imu": imu("base"), "air": air_time(*A1.feet), "touch": touches(*A1.feet)}
     task.starts, task.events = task.starts[:1], ()
     env = VectorEnv(task, 2, device="cpu", autoreset="DISABLED", dtype="float64")
     env.reset(seed=0)

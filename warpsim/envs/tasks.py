@@ -7,7 +7,7 @@ import inspect
 import re
 
 from warpsim.base.checks import listed, short
-from warpsim.envs import manipulation, mujoco_tasks, quadruped
+from warpsim.envs import manipulation, mujoco_tasks, velocity
 from warpsim.envs.task import Task
 
 TASKS = {
@@ -15,6 +15,10 @@ TASKS = {
     for kind in (
         mujoco_tasks.Ant,
         mujoco_tasks.CartPole,
+        velocity.G1,
+        velocity.G1Rough,
+        velocity.Go1,
+        velocity.Go1Rough,
         mujoco_tasks.HalfCheetah,
         mujoco_tasks.Hopper,
         mujoco_tasks.Humanoid,
@@ -23,8 +27,8 @@ TASKS = {
         mujoco_tasks.InvertedPendulum,
         manipulation.Lift,
         mujoco_tasks.Pusher,
-        quadruped.Quadruped,
-        quadruped.QuadrupedRough,
+        velocity.Quadruped,
+        velocity.QuadrupedRough,
         manipulation.Reach,
         mujoco_tasks.Reacher,
         mujoco_tasks.Swimmer,

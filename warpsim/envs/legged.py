@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Legged robots with servos on flat or rough ground: Unitree's A1, Go1 and G1.
+
+The files come from installed packages (`robot_files.py`) and hold bodies, joints and geoms alone. Servos, armature and
+stances are set here:
+
+A1   gains as for policies in simulation, 33.5 N m per motor (Unitree's data sheet).
+Go1  23.7 N m and 35.55 N m (knee), rotors of 1.118e-4 kg m² behind gears of 6 and 9 (Unitree's go1.urdf); kp 20 and
+     kd 0.5 are the gains with which Margolis and Agrawal (Walk These Ways, 2022) ran policies on the robot.
+G1   effort limits of Unitree's g1_29dof.urdf, the stance of Unitree's configurations for its 29 joints. Armatures are
+     rotors' inertias times squared gear ratios, as mjlab gives them: 0.0102, 0.0251 and 0.0036 kg m² for motors of 88,
+     139 and 25 N m; joints driven by two motors have twice as much. Gains are stiffer than Unitree's for training: the
+     ankles, at more than m g h / 2 = 115 N m/rad, let the robot stand by its servos alone.
+"""
+
+import dataclasses
+import functools
+import re
+
+import numpy as np
+
+from warpsim.envs.robot_files import robot_file
+from warpsim.envs.terrain import terrain
+from warpsim.files.load import load
+from warpsim.model.builder import ModelBuilder
+
+
+@dataclasses.dataclass(frozen=True)
+class Servo:
+    """A position servo: gains [N m/rad], [N m s/rad], greatest torque [N m], armature [kg m²]."""
+
+    kp: float
+    kd: float
+    torque: float
+    armature: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LeggedRobot:
+    """A robot file and what it lacks.
+
+    `base` is the body whose velocity is commanded, `free` its joint. `stance` maps patterns of joint names to angles
+    [rad] and `servos` to servos; the first pattern that matches the whole name counts, and joints without a servo are
+    passive. The policy moves the joints of `moved`; the others are held in the stance. `contacts` is a pattern of
+    "body/geom": geoms that touch the ground. `legs` are patterns of the left and the right leg's geoms, which touch
+    each other. `feet` are the bodies that carry the robot, `ankle` [m] is the height of their frames when they stand,
+    and `trunk` are bodies that must not touch the ground.
+    """
+
+    name: str
+    package: str
+    file: str
+    base: str
+    free: str
+    height: float
+    stance: dict
+    servos: dict
+    moved: tuple
+    contacts: str
+    feet: tuple
+    trunk: tuple
+    legs: tuple = ()
+    ankle: float = 0.0
+
+    @property
+    def joints(self) -> tuple:
+        """Joints with a servo: those of `moved` first."""
+        names = tuple(n for n in _file(self).joint_names if self.servo(n) is not None and n not in self.moved)
+        return (*self.moved, *names)
+
+    def servo(self, joint: str) -> Servo | None:
+        return _matched(self.servos, joint)
+
+    def pose(self, joints) -> np.ndarray:
+        """Angles of joints in the stance [rad]."""
+        return np.array([_matched(self.stance, name) or 0.0 for name in joints])
+
+
+def _matched(table: dict, name: str):
+    return next((value for pattern, value in table.items() if re.fullmatch(pattern, name)), None)
+
+
+def _legs(parts) -> tuple:
+    return tuple(f"{leg}_{part}_joint" for leg in ("FR", "FL", "RR", "RL") for part in parts)
+
+
+A1 = LeggedRobot(
+    name="a1",
+    package="example-robot-data",
+    file="a1_description/urdf/a1.urdf",
+    base="base",
+    free="root",
+    height=0.32,
+    stance={
+        ".R_hip_joint": -0.1,
+        ".L_hip_joint": 0.1,
+        "F._thigh_joint": 0.8,
+        "R._thigh_joint": 1.0,
+        ".*_calf_joint": -1.5,
+    },
+    servos={".*_(hip|thigh|calf)_joint": Servo(25.0, 0.6, 33.5, 0.01)},
+    moved=_legs(("hip", "thigh", "calf")),
+    contacts=".*_foot/.*|trunk/.*",
+    feet=("FR_foot", "FL_foot", "RR_foot", "RL_foot"),
+    trunk=("trunk",),
+)
+GO1 = LeggedRobot(
+    name="go1",
+    package="mjlab",
+    file="unitree_go1/xmls/go1.xml",
+    base="trunk",
+    free="floating_base_joint",
+    height=0.29,
+    stance={
+        ".R_hip_joint": -0.1,
+        ".L_hip_joint": 0.1,
+        "F._thigh_joint": 0.8,
+        "R._thigh_joint": 1.0,
+        ".*_calf_joint": -1.5,
+    },
+    servos={
+        ".*_(hip|thigh)_joint": Servo(20.0, 0.5, 23.7, 1.118e-4 * 6**2),
+        ".*_calf_joint": Servo(20.0, 0.5, 35.55, 1.118e-4 * 9**2),
+    },
+    moved=_legs(("hip", "thigh", "calf")),
+    contacts=".*/.._foot_collision|trunk/(trunk|head)_collision",
+    feet=("FR_calf", "FL_calf", "RR_calf", "RL_calf"),
+    trunk=("trunk",),
+)
+LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
+G1 = LeggedRobot(
+    name="g1",
+    package="mjlab",
+    file="unitree_g1/xmls/g1.xml",
+    base="pelvis",
+    free="floating_base_joint",
+    height=0.778,
+    stance={
+        ".*_hip_pitch_joint": -0.2,
+        ".*_knee_joint": 0.42,
+        ".*_ankle_pitch_joint": -0.23,
+        ".*_shoulder_pitch_joint": 0.2,
+        "left_shoulder_roll_joint": 0.2,
+        "right_shoulder_roll_joint": -0.2,
+        ".*_elbow_joint": 1.2,
+    },
+    servos={
+        ".*_hip_(pitch|yaw)_joint": Servo(200.0, 5.0, 88.0, 0.0102),
+        ".*_hip_roll_joint": Servo(200.0, 5.0, 139.0, 0.0251),
+        ".*_knee_joint": Servo(250.0, 5.0, 139.0, 0.0251),
+        ".*_ankle_(pitch|roll)_joint": Servo(200.0, 5.0, 50.0, 0.0072),
+        "waist_yaw_joint": Servo(200.0, 5.0, 88.0, 0.0102),
+        "waist_(pitch|roll)_joint": Servo(200.0, 5.0, 50.0, 0.0072),
+        ".*_wrist_(pitch|yaw)_joint": Servo(20.0, 1.0, 5.0, 0.0043),
+        ".*_(shoulder_.*|elbow|wrist_roll)_joint": Servo(40.0, 2.0, 25.0, 0.0036),
+    },
+    moved=tuple(f"{side}_{part}_joint" for side in ("left", "right") for part in LEG),
+    contacts=".*/.*_foot[26]_collision|.*/(pelvis|torso|head)_collision",  # capsules 2 and 6 span a foot: 4 points
+    feet=("left_ankle_roll_link", "right_ankle_roll_link"),
+    trunk=("pelvis", "torso_link"),
+    legs=(".*/left_(foot[26]|shin|linkage_brace)_collision", ".*/right_(foot[26]|shin|linkage_brace)_collision"),
+    ankle=0.035,
+)
+
+
+@functools.cache
+def ground():
+    """The rough ground of the tasks."""
+    return terrain(levels=4)
+
+
+@functools.cache
+def _read(path: str):
+    return load(path, **({"base": "free", "visuals": False} if path.endswith(".urdf") else {}))
+
+
+def _file(robot: LeggedRobot):
+    return _read(robot_file(robot.file, robot.package))
+
+
+def legged_model(robot: LeggedRobot, rough: bool = False):
+    """A robot with servos above a plane or `ground()`, with the keyframe "stance".
+
+    Feet and trunk touch the ground, and the legs each other where the robot says so; there is no other self-contact.
+    """
+    b = ModelBuilder(robot.name, timestep=0.005)
+    b.add_model(_file(robot))
+    for g, geom in enumerate(b.geoms):
+        label = f"{b.bodies[geom.body].name}/{geom.name or ''}"
+        left, right = (bool(re.fullmatch(leg, label)) for leg in robot.legs or ("", ""))
+        touching = int(bool(re.fullmatch(robot.contacts, label)))
+        b.geoms[g] = dataclasses.replace(geom, contype=2 * left, conaffinity=touching + 2 * right)
+    for j, joint in enumerate(b.joints):
+        servo = robot.servo(joint.name)
+        if servo is not None:
+            b.joints[j] = dataclasses.replace(joint, armature=np.array([servo.armature]))
+        elif joint.name == robot.free:  # with straight legs the robot stands higher
+            b.joints[j] = dataclasses.replace(joint, q0=np.array([0, 0, 1.5 * robot.height + 0.02, 1.0, 0, 0, 0]))
+    for name in robot.joints:
+        s = robot.servo(name)
+        b.add_actuator(name, "position", kp=s.kp, kv=s.kd, force_range=(-s.torque, s.torque), name=name)
+    if rough:
+        ground().add_to(b, contype=1, conaffinity=0)
+    else:
+        b.add_geom("plane", name="ground", contype=1, conaffinity=0)
+    order = [joint.name for joint in b.joints if joint.name != robot.free]
+    b.add_keyframe("stance", q=np.concatenate([[0, 0, robot.height, 1, 0, 0, 0], robot.pose(order)]))
+    return b.build()

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Legged robots follow commanded velocities (vx, vy, yaw rate), on flat and on rough ground.
+
+Actions are offsets of joint targets from the stance; servos hold them. Rewards follow massively parallel locomotion
+(Rudin et al., 2022): tracking by exp(-e²/σ), minus penalties for restless motion, per second of the episode. Bipeds
+step to a clock (Siekmann et al., 2021, in the simple form of Unitree's training of G1).
+"""
+
+import math
+
+import numpy as np
+
+from warpsim.envs import legged
+from warpsim.envs.sensing import (
+    air_time,
+    angular_velocity,
+    body_index,
+    linear_velocity,
+    projected_gravity,
+    touches,
+)
+from warpsim.envs.task import Task
+from warpsim.envs.terms import (
+    action_change,
+    command,
+    last_action,
+    noisy,
+    push,
+    randomise,
+    scaled,
+    start_from,
+    start_noise,
+    uniform_command,
+    velocities,
+)
+from warpsim.envs.terrain import height_scan, start_on
+
+SECOND = 0.02  # duration of an action [s]: weights are per second
+SCALE, REACH = 0.25, 4.0  # joint targets are the stance + SCALE [rad] times actions in ± REACH
+PERIOD, DOWN = 0.8, 0.55  # of a biped's clock: a cycle [s], and the share of it in which a foot is down
+CLEARANCE = 0.06  # [m] that a biped's foot is lifted
+
+
+class VelocityTracking(Task):
+    """A `LeggedRobot` follows (vx, vy, yaw rate). Subclasses name the robot, and `rough` for rough ground.
+
+    Examples
+    --------
+    >>> from warpsim.envs.legged import A1
+    >>> class Slow(VelocityTracking, robot=A1):
+    ...     commands = {"velocity": uniform_command((-0.3, 0, 0), (0.3, 0, 0))}
+    """
+
+    timestep, decimation, episode = 0.005, 4, 1000
+    learning = {"ppo": {"iterations": 350, "hidden": (128, 128)}, "shac": {"hidden": (128, 128)}}
+    commands = {"velocity": uniform_command((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0), every=250)}
+
+    def __init_subclass__(cls, robot=None, rough: bool = False, **options):
+        super().__init_subclass__(**options)
+        if robot is not None:
+            for name, value in _tables(robot, rough).items():
+                if name not in vars(cls):
+                    setattr(cls, name, value)
+
+
+def _tables(robot, rough: bool) -> dict:
+    """The attributes of a task that belong to its robot."""
+    exact = _observed(robot)
+    noise = {"linear": 0.1, "angular": 0.2, "gravity": 0.05, "joints": 0.01, "speeds": 1.5}
+    seen = {name: noisy(term, uniform=noise[name]) if name in noise else term for name, term in exact.items()}
+    rewards, fallen = _rewards(robot), {"fallen": lambda s: _down(s, robot) < 0.5}
+    starts = (start_from("stance"), start_noise(v=0.2))
+    if rough:
+        grid = [(x, y) for x in np.linspace(-0.6, 0.8, 8) for y in np.linspace(-0.4, 0.4, 5)]
+        seen["ground"] = height_scan(robot.base, grid)
+        starts = (starts[0], start_on(legged.ground().starts), starts[1])
+    randomised = (randomise("geom_friction", 0.6, 1.4), randomise("body_mass", 0.9, 1.1))
+    bound = REACH * np.ones(len(robot.moved))
+    return {
+        "model": staticmethod(lambda: legged.legged_model(robot, rough)),
+        "action_range": (-bound, bound),
+        "actuators": (scaled(SCALE, robot.pose(robot.moved)), _held(robot)),
+        "observations": seen,
+        "rewards": rewards,
+        "terminations": fallen | {"trunk": lambda s: (touches(*robot.trunk)(s) > 0.5).any(-1)},
+        "starts": starts,
+        "events": (*randomised, push(robot.free, (0.5, 0.5, 0.0, 0.0, 0.0, 0.0), every=400)),
+        "smooth": {
+            "rewards": {name: term for name, term in rewards.items() if name not in ("air", "gait", "slip", "swing")},
+            "terminations": fallen,
+            "events": randomised,
+        },
+    }
+
+
+def _held(robot):
+    """Controls of all servos: those of the policy, then the stance of the others."""
+
+    def term(s, control):
+        names = s.model.actuator_names[len(robot.moved) :]
+        if not names:
+            return control
+        rest = s.constant("held joints", lambda: s.arrays.made(robot.pose(names).astype(np.float32)))
+        return s.xp.concat([control, 0.0 * control[:, :1] + rest], axis=-1)
+
+    return term
+
+
+# observations ---------------------------------------------------------------------------------------------------------
+
+
+def _observed(robot) -> dict:
+    """What the robot observes, without noise."""
+    found = {
+        "linear": linear_velocity(robot.base),
+        "angular": angular_velocity(robot.base),
+        "gravity": projected_gravity(robot.base),
+        "command": command("velocity"),
+        "joints": _offsets(robot),
+        "speeds": velocities(*robot.moved),
+        "action": last_action,
+    }
+    return found | ({"clock": _clock} if _biped(robot) else {})
+
+
+def _biped(robot) -> bool:
+    return len(robot.feet) == 2
+
+
+def _offsets(robot):
+    """Offsets of the joints from the stance."""
+    pose = robot.pose(robot.moved).astype(np.float32)
+    return lambda s: s.q[:, s.columns(*robot.moved)[0]] - s.arrays.constant(pose)
+
+
+def _turned(s):
+    """Share of the clock's cycle that has passed `(worlds,)`."""
+    return (s.steps * (s.dt / PERIOD)) % 1.0
+
+
+def _clock(s):
+    angle = 2.0 * math.pi * _turned(s)
+    return s.xp.stack([s.xp.sin(angle), s.xp.cos(angle)], axis=-1)
+
+
+# rewards --------------------------------------------------------------------------------------------------------------
+
+
+def _rewards(robot) -> dict:
+    base = robot.base
+    found = {
+        "track": (1.5 * SECOND, _tracking(robot)),
+        "turn": (0.75 * SECOND, _turning(robot)),
+        "bounce": (-2.0 * SECOND, lambda s: linear_velocity(base)(s)[:, 2] ** 2),
+        "sway": (-0.05 * SECOND, lambda s: (angular_velocity(base)(s)[:, :2] ** 2).sum(-1)),
+        "tilt": (-1.0 * SECOND, lambda s: (projected_gravity(base)(s)[:, :2] ** 2).sum(-1)),
+        "effort": (-2e-4 * SECOND, _servo_effort(robot)),
+        "change": (-0.01 * SECOND, action_change),
+    }
+    if not _biped(robot):
+        return found | {"air": (0.5, air_time(*robot.feet, wanted=0.2))}
+    return found | {
+        "tilt": (-2.0 * SECOND, found["tilt"][1]),
+        "effort": (-1e-5 * SECOND, found["effort"][1]),
+        "alive": (0.5 * SECOND, lambda s: s.xp.ones_like(s.q[:, 0])),
+        "gait": (0.3 * SECOND, _in_time(robot)),
+        "swing": (-20.0 * SECOND, _swing(robot)),
+        "slip": (-0.2 * SECOND, _slip(robot)),
+        "straight": (-1.0 * SECOND, _straight(robot)),
+    }
+
+
+def _tracking(robot):
+    def term(s):
+        error = s.commands["velocity"][:, :2] - linear_velocity(robot.base)(s)[:, :2]
+        return s.xp.exp(-(error**2).sum(-1) / 0.25)
+
+    return term
+
+
+def _turning(robot):
+    def term(s):
+        error = s.commands["velocity"][:, 2] - angular_velocity(robot.base)(s)[:, 2]
+        return s.xp.exp(-(error**2) / 0.25)
+
+    return term
+
+
+def _down(s, robot):
+    """Cosine of the base's inclination."""
+    return -projected_gravity(robot.base)(s)[:, 2]
+
+
+def _servo_effort(robot):
+    """Σ of the squared torques that the servos of the policy's joints were last commanded [N² m²]."""
+    gains = np.array([(robot.servo(name).kp, robot.servo(name).kd) for name in robot.moved], np.float32).T
+
+    def term(s):
+        kp, kd = (s.arrays.constant(x) for x in gains)
+        q, v = s.columns(*robot.moved)
+        torque = kp * (s.control[:, : len(robot.moved)] - s.q[:, q]) - kd * s.v[:, v]
+        return (torque**2).sum(-1)
+
+    return term
+
+
+def _standing(s):
+    """By the clock, whether the left and the right foot are down `(worlds, 2)`."""
+    turned = _turned(s)
+    return s.xp.stack([turned, (turned + 0.5) % 1.0], axis=-1) < DOWN
+
+
+def _in_time(robot):
+    """Number of feet that are on or off the ground as the clock says."""
+    return lambda s: (1.0 * ((touches(*robot.feet)(s) > 0.5) == _standing(s))).sum(-1)
+
+
+def _feet(s, robot, of):
+    return of[:, s.arrays.constant(np.array([body_index(s, foot) for foot in robot.feet], int))]
+
+
+def _swing(robot):
+    """Σ over feet in the air of the squared distance from the height that they are lifted to [m²]."""
+
+    def term(s):
+        height = _feet(s, robot, s.poses)[:, :, 2] - robot.ankle
+        return ((height - CLEARANCE) ** 2 * s.xp.where(_standing(s), 0.0, 1.0)).sum(-1)
+
+    return term
+
+
+def _slip(robot):
+    """Σ over feet on the ground of their squared speed [m²/s²]."""
+    return lambda s: ((_feet(s, robot, s.velocities)[:, :, 3:] ** 2).sum(-1) * touches(*robot.feet)(s)).sum(-1)
+
+
+def _straight(robot):
+    """Σ of the squared angles of hip roll and hip yaw from the stance [rad²]."""
+    names = tuple(name for name in robot.moved if "hip_roll" in name or "hip_yaw" in name)
+    pose = robot.pose(names).astype(np.float32)
+    return lambda s: ((s.q[:, s.columns(*names)[0]] - s.arrays.constant(pose)) ** 2).sum(-1)
+
+
+# tasks ----------------------------------------------------------------------------------------------------------------
+
+
+class Quadruped(VelocityTracking, robot=legged.A1):
+    """A1 on flat ground follows (vx, vy, yaw rate)."""
+
+
+class QuadrupedRough(VelocityTracking, robot=legged.A1, rough=True):
+    """A1 on slopes, steps, stones and rough ground; it observes the heights around it."""
+
+
+class Go1(VelocityTracking, robot=legged.GO1):
+    """Go1 on flat ground follows (vx, vy, yaw rate)."""
+
+
+class Go1Rough(VelocityTracking, robot=legged.GO1, rough=True):
+    """Go1 on slopes, steps, stones and rough ground; it observes the heights around it."""
+
+
+SLOW = {"velocity": uniform_command((-0.5, -0.3, -0.5), (1.0, 0.3, 0.5), every=250)}
+
+
+class G1(VelocityTracking, robot=legged.G1):
+    """G1 on flat ground follows (vx, vy, yaw rate) with its legs; waist and arms keep the stance."""
+
+    commands = SLOW
+
+
+class G1Rough(VelocityTracking, robot=legged.G1, rough=True):
+    """G1 on slopes, steps, stones and rough ground; it observes the heights around it."""
+
+    commands = SLOW
