@@ -39,7 +39,7 @@ from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.scratch import Scratch
 from warpsim.state import State
 from warpsim.state.repeats import Repeats
-from warpsim.state.spare_states import SpareStates
+from warpsim.state.spare_states import SpareStates, TapedStates, clear
 from warpsim.tree.dynamics import Dynamics
 
 ARRAYS_PER_COPY = 6  # arrays per launch of `words.copy_arrays`
@@ -167,6 +167,7 @@ class Stepper:
             str, tuple[wp.array, np.ndarray]
         ] = {}  # an array of the step on the CPU, and its memory
         self._spare = SpareStates(lambda: self.blank_state(has_gradient=False))
+        self._taped = TapedStates(self.blank_state)
         self._repeats = Repeats()
 
     # states -----------------------------------------------------------------------------------------------------------
@@ -187,6 +188,21 @@ class Stepper:
             with tape_paused():
                 wp.copy(memory["mocap"], self.mocap_rest)
         return State(q, v, time, memory)
+
+    def taped_state(self, blank: bool = False) -> State:
+        """A state for steps on a tape: its gradients are zero, its arrays have arbitrary values.
+
+        `blank`: its arrays are those of `blank_state`. During a capture its arrays are new: a graph holds addresses.
+        """
+        if capturing(self.device):
+            return self.blank_state()
+        state = self._taped.take()
+        if blank:
+            for array in state.arrays().values():
+                clear(array)
+            if self.model.nmocap:
+                wp.copy(state.memory["mocap"], self.mocap_rest)
+        return state
 
     def check_state(self, state: State, label: str = "state") -> None:
         if not isinstance(state, State):
@@ -288,12 +304,19 @@ class Stepper:
     # a step -----------------------------------------------------------------------------------------------------------
 
     def load(self, state: State) -> None:
-        for name, array in self.step.state_arrays().items():
-            wp.copy(array, state.arrays()[name])
+        self._move(state.arrays(), self.step.state_arrays())
 
     def unload(self, state: State) -> None:
-        for name, array in self.step.state_arrays().items():
-            wp.copy(state.arrays()[name], array)
+        self._move(self.step.state_arrays(), state.arrays())
+
+    def _move(self, source: dict[str, wp.array], target: dict[str, wp.array]) -> None:
+        """Copy the arrays of a state, now or into the graph of a user's capture."""
+        if self.device.is_cuda or capturing(self.device):
+            self._copy_arrays(source, target)
+            return
+        for name, array in source.items():
+            if array.size:
+                copy_on_host(target[name], array)
 
     def advance(self, h: float) -> None:
         """One step of h [s] on the internal state, by replaying its graph."""
@@ -568,7 +591,7 @@ class Stepper:
                 self.set_forces(**used)
                 self.load(state)
                 self.advance(self.dt / substeps)
-                after = self.blank_state()
+                after = self.taped_state()
                 self.unload(after)
                 record = StepRecord(self.dt / substeps, state, after, **given, used=used, parameters=parameters)
                 self.adjoint.keep(record, self.step)

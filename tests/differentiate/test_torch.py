@@ -73,6 +73,21 @@ def test_a_second_backward_pass_adds_nothing_of_the_first():
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
+def test_a_step_is_a_rollout_of_one_step():
+    """Values and gradients of `step` in two parts are those of `rollout`, bit for bit."""
+    sim = cart_pole()
+    q, v, controls = inputs(sim)
+    found = []
+    for ends in (
+        ws.torch.step(sim, q, v, controls[0], substeps=2),
+        [rows[1] for rows in ws.torch.rollout(sim, q, v, controls[:1], substeps=2)],
+    ):
+        gradients = torch.autograd.grad(ends[0].square().sum() + ends[1].sum(), (q, v, controls))
+        found.append([*ends, *gradients])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
 def test_closed_loop_with_a_policy():
     """A torch policy in the loop: gradients of its weights by gradcheck, rows as those of the same controls given."""
     sim = cart_pole()

@@ -155,6 +155,13 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
         wp.copy(array, rows)
 
 
+def recorded(kernel: Entry, real, dim, inputs, device) -> wp.Launch:
+    """A launch that is not executed, for `relaunch.Relaunch`: over all worlds, without lanes and adjoint."""
+    made = copy(kernel, real)
+    dim, inputs, options = arguments(made, dim, inputs, {"device": device, "block_dim": block_of([made])})
+    return wp.launch(made, dim, inputs, record_cmd=True, **options)
+
+
 def _has_rows(array: wp.array) -> bool:
     """Whether the last axis of an array is contiguous, as device code needs it (`kernels/preamble.py`)."""
     return array.is_contiguous or array.strides[-1] == wp.types.type_size_in_bytes(array.dtype)

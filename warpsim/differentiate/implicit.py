@@ -21,6 +21,7 @@ import warp as wp
 from warpsim.device.copies import by_rows, launch, twin
 from warpsim.device.per_world import assign, fill
 from warpsim.device.recording import values_known
+from warpsim.device.relaunch import Relaunch
 from warpsim.device.replay import Replay
 from warpsim.device.threads import exclusive, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
@@ -141,7 +142,16 @@ class StepAdjoint(Acting):
         self.gather()
         if self.step.wrench is not None:
             self._allow_wrench()
-        self._entries = max(self.model.nq, self.model.nv, self.model.nu)
+        # Launched for every record: the flags, and the struct of its arrays or of their gradients, are its own.
+        own = {"q": self.q, "v": self.v0, "control": self.control, "tau": self.tau}
+        struct, flags = self.device_model.struct, step.flags
+        found = struct(gradient.Inputs, **{name: x.grad for name, x in own.items()})
+        record, total = (struct(gradient.Inputs) for _ in range(2))
+        over = (step.worlds, max(nq, nv, model.nu))
+        real, device = self.device_model.types.real, self.device
+        loaded = [flags, self.device_model.q0, record, self.switches, self.inputs]
+        self._load_record = Relaunch(gradient.load_record, real, over, loaded, device)
+        self._add_found = Relaunch(gradient.add_found, real, over, [flags, found, self.switches, total], device)
 
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
@@ -154,15 +164,12 @@ class StepAdjoint(Acting):
         r, none = record, self._none
         self.load(record)
         self._replay.run(("adjoint", r.h, *self.parameter_gradients()), lambda: self._propagate(r.h))
-        names, struct = ("q", "v", "control", "tau"), self.device_model.struct
-        own, given = (self.q, self.v0, self.control, self.tau), (r.q, r.v, r.control, r.tau)
-        found = {name: x.grad for name, x in zip(names, own, strict=True)}
-        total = {name: x.grad if _has_gradient(x) else none for name, x in zip(names, given, strict=True)}
+        given = {"q": r.q, "v": r.v, "control": r.control, "tau": r.tau}
+        total = {name: x.grad if _has_gradient(x) else none for name, x in given.items()}
         total |= {"q_next_bar": r.q_next.grad, "v_next_bar": r.v_next.grad}
         lent: list[tuple[wp.array, wp.array]] = []
         total = dict(zip(total, by_rows(total.values(), lent), strict=True))
-        found, total = struct(gradient.Inputs, **found), struct(gradient.Inputs, **total)
-        self.step.dynamics.launch(gradient.add_found, self._entries, [r.flags, found, self.switches, total])
+        self._add_found({0: r.flags}, {3: total})
         for array, rows in lent:
             wp.copy(array, rows)
         if _has_gradient(r.wrench):
@@ -176,14 +183,13 @@ class StepAdjoint(Acting):
         if self.pressure is not None:
             self.pressure.choose(self.device_model.parameters.expanded)
         r, none = record, self._none
-        self.switches.body_active = self.device_model.parameters.stored("body_active")
+        active = self.device_model.parameters.stored("body_active")
+        if self.switches.body_active is not active:
+            self.switches.body_active = active
         kept = {name: none if r.used[name] is None else r.used[name] for name in ("q", "v", "control", "tau")}
         kept |= {"q_next": r.q_next, "v_next": self.solved_velocity(r)}
         kept |= {"q_next_bar": r.q_next.grad, "v_next_bar": r.v_next.grad}
-        kept = dict(zip(kept, by_rows(kept.values(), []), strict=True))
-        kept = self.device_model.struct(gradient.Inputs, **kept)
-        inputs = [r.flags, self.device_model.q0, kept, self.switches, self.inputs]
-        self.step.dynamics.launch(gradient.load_record, self._entries, inputs)
+        self._load_record({0: r.flags}, {2: dict(zip(kept, by_rows(kept.values(), []), strict=True))})
         self._begin_wrench(r)
         self._begin_memory(r)
         self.step.scalar_rows.load_memory(r.used)

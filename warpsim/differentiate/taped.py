@@ -76,7 +76,7 @@ class Inputs:
 
     def __init__(self, sim, values: dict[str, wp.array]):
         self.sim, self.values = sim, values
-        self.start = sim._stepper.blank_state()
+        self.start = sim._stepper.taped_state(blank=True) if sim.requires_grad else sim._stepper.blank_state()
         for name, value in values.items():
             if name in STATE_NAMES and value.size:
                 wp.copy(self.start.arrays()[name], value)
@@ -92,11 +92,15 @@ class Inputs:
 
 
 class TapedRollout:
-    """A rollout on its own tape (`tape`, which may also record a loss), its `trajectory`, and its gradients."""
+    """A rollout on its own tape (`tape`, which may also record a loss), its `trajectory`, and its gradients.
+
+    `found`: the arrays that it returns, by name.
+    """
 
     def __init__(self, sim, values: dict[str, wp.array], steps: int, **options):
         self.sim = sim
         self._run(values, steps, options)
+        self.found = {name: getattr(self.trajectory, name) for name in STATE_NAMES}
 
     @holds
     def _run(self, values: dict[str, wp.array], steps: int, options: dict) -> None:
@@ -127,6 +131,27 @@ class TapedRollout:
             array.zero_()
         self.tape.backward(loss, grads)
         return found
+
+
+class TapedStep(TapedRollout):
+    """A step as a `TapedRollout` of one step that returns its end alone, without the rows and diagnostics of one."""
+
+    def __init__(self, sim, values: dict[str, wp.array], substeps: int):
+        self.sim = sim
+        self._run(values, 1, {"substeps": substeps})
+
+    @holds
+    def _run(self, values: dict[str, wp.array], steps: int, options: dict) -> None:
+        self.inputs = Inputs(self.sim, values)
+        rows = {}
+        for name in BY_STEP:
+            table = getattr(self.inputs, name)
+            if table is not None:
+                table.requires_grad = True
+                rows[name] = table[0] if table.size else None
+        with wp.Tape() as self.tape:
+            end = self.sim.step(self.inputs.start, rows.get("controls"), mocap=rows.get("mocap"), **options)
+        self.found = end.smooth_arrays()
 
 
 def device_array(sim, name: str, value, wanted: tuple[int, ...]) -> wp.array:

@@ -11,6 +11,7 @@ gradient is the sum over them. `step` and `rollout` work under `torch.func.grad`
 
 import contextlib
 import dataclasses
+import inspect
 
 import warp as wp
 
@@ -18,7 +19,15 @@ from warpsim.base.checks import whole
 from warpsim.base.extras import import_or_explain
 from warpsim.device.threads import holds
 from warpsim.differentiate.jvp import change_shape, push_rollout
-from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, count_steps, expansion, input_shapes
+from warpsim.differentiate.taped import (
+    STATE_NAMES,
+    Inputs,
+    TapedRollout,
+    TapedStep,
+    count_steps,
+    expansion,
+    input_shapes,
+)
 
 torch = import_or_explain("torch", "torch")
 
@@ -90,9 +99,17 @@ def rollout(
         return _closed_loop(sim, (q, v), activation, controls, mocap, steps, every, parameters, substeps)
     steps = count_steps(controls, steps, mocap)
     options = {"substeps": substeps, "every": every, "checkpoint_every": checkpoint_every}
-    if activation is not None:
-        sim._inputs.refuse_activation()
     given = {"q": q, "v": v, "activation": activation, "controls": controls, "mocap": mocap}
+    return _found(sim, given, parameters, steps, options)
+
+
+def _found(sim, given: dict, parameters: dict | None, steps: int, options: dict):
+    """What a rollout with these options returns, of inputs given by name or None, which are checked here.
+
+    `options`: those of `Simulator.rollout`, or for a step, which returns its end alone, its `substeps`.
+    """
+    if given["activation"] is not None:
+        sim._inputs.refuse_activation()
     given = {name: x for name, x in given.items() if x is not None or name in "qv"} | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     tensors = [_tensor(sim, name, value, shapes[name]) for name, value in given.items()]
@@ -106,8 +123,8 @@ def step(sim, q, v, control=None, *, activation=None, mocap=None, parameters: di
     carried from step to step. The rest of the state is not, for instance `jump` of the variational integrator.
     """
     controls, mocap = (None if x is None else x[None] for x in (control, mocap))
-    options = {"steps": 1, "mocap": mocap, "parameters": parameters, "substeps": substeps}
-    return tuple(x[1] for x in rollout(sim, q, v, controls, activation=activation, **options))
+    given = {"q": q, "v": v, "activation": activation, "controls": controls, "mocap": mocap}
+    return _found(sim, given, parameters, 1, {"substeps": substeps})
 
 
 class Module(torch.nn.Module):
@@ -176,12 +193,17 @@ class _Rollout(torch.autograd.Function):
     @staticmethod
     def forward(sim, names, steps, options, kept, *tensors):
         with _on_torch_stream(sim.device):
-            if kept.taped:
-                kept.run = TapedRollout(sim, _arrays(names, tensors), steps, **options)
-                trajectory = kept.run.trajectory
+            arrays = _arrays(names, tensors)
+            if not kept.taped:
+                found = _plain(sim, arrays, steps, options)
             else:
-                trajectory = _plain(sim, names, tensors, steps, options)
-            return tuple(_tensor_of(getattr(trajectory, name)) for name in _row_names(names))
+                run = (
+                    TapedRollout(sim, arrays, steps, **options)
+                    if "every" in options
+                    else TapedStep(sim, arrays, **options)
+                )
+                kept.run, found = run, run.found
+            return tuple(_tensor_of(found[name]) for name in _row_names(names))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -195,7 +217,9 @@ class _Rollout(torch.autograd.Function):
         rows = [name for name, bar in zip(_row_names(ctx.names), bars, strict=True) if bar is not None]
         wanted = [name for name, needed in zip(ctx.names, ctx.needs_input_grad[5:], strict=True) if needed]
         bars = [bar for bar in bars if bar is not None]
-        found = _Pullback.apply(ctx.sim.device, ctx.kept, rows, wanted, *bars, *ctx.saved_tensors)
+        # Second derivatives and transforms are asked of `_Pullback`; otherwise its call takes as long as a step.
+        pull = _Pullback.apply if torch.is_grad_enabled() or ctx.kept.slices or _transformed() else _Pullback.forward
+        found = pull(ctx.sim.device, ctx.kept, rows, wanted, *bars, *ctx.saved_tensors)
         found = dict(zip(wanted, found, strict=True))
         return (None,) * 5 + tuple(found.get(name) for name in ctx.names)
 
@@ -203,10 +227,10 @@ class _Rollout(torch.autograd.Function):
     def jvp(ctx, *changes):
         changes = dict(zip(ctx.names, changes[5:], strict=True))
         changes = {name: change for name, change in changes.items() if change is not None}
-        options = {name: ctx.options[name] for name in ("substeps", "every")}
+        options = {"substeps": ctx.options["substeps"], "every": ctx.options.get("every", 1)}
         inputs = (ctx.sim, ctx.names, tuple(changes), ctx.steps, options)
         rows = _Pushforward.apply(*inputs, *ctx.saved_tensors, *(change[None] for change in changes.values()))
-        return tuple(row[0] for row in rows)
+        return tuple(row[0] if "every" in ctx.options else row[0][1] for row in rows)
 
     @staticmethod
     def vmap(info, in_dims, sim, names, steps, options, kept, *tensors):
@@ -216,6 +240,15 @@ class _Rollout(torch.autograd.Function):
             return _rows(sim, names, steps, options, _slices(tensors, in_dims[5:], k), kept.slices[k])
 
         return _stacked(run, info.batch_size)
+
+
+# torch asks for the signature at every call, which takes as long as a step of few worlds, unless it stands here.
+_Rollout.forward.__signature__ = inspect.signature(_Rollout.forward)
+
+
+def _transformed() -> bool:
+    """Whether a transform of `torch.func` is at work."""
+    return torch._C._are_functorch_transforms_active()
 
 
 class _Pullback(_FirstOrder):
@@ -228,7 +261,7 @@ class _Pullback(_FirstOrder):
     def forward(device, kept, rows, wanted, *tensors):
         with _on_torch_stream(device):
             bars = _arrays(rows, tensors[: len(rows)])
-            found = kept.run.gradients(grads={getattr(kept.run.trajectory, name): bar for name, bar in bars.items()})
+            found = kept.run.gradients(grads={kept.run.found[name]: bar for name, bar in bars.items()})
             return tuple(_tensor_of(found[name]).clone() for name in wanted)
 
     @staticmethod
@@ -286,10 +319,12 @@ def _stacked(run, count: int):
 
 
 @holds
-def _plain(sim, names, tensors, steps, options):
-    """The trajectory of a rollout without gradients."""
-    inputs = Inputs(sim, _arrays(names, tensors))
-    return sim.rollout(inputs.start, inputs.controls, steps, mocap=inputs.mocap, **options)
+def _plain(sim, arrays, steps, options) -> dict[str, wp.array]:
+    """Rows by name of a rollout without gradients, or with the options of a step its end."""
+    inputs = Inputs(sim, arrays)
+    trajectory = sim.rollout(inputs.start, inputs.controls, steps, mocap=inputs.mocap, **options)
+    rows = {name: getattr(trajectory, name) for name in _row_names(arrays)}
+    return rows if "every" in options else {name: array[1] for name, array in rows.items()}
 
 
 def _row_names(names) -> tuple[str, ...]:
@@ -328,6 +363,8 @@ def _tensor(sim, name: str, value, wanted: tuple[int, ...]):
         raise ValueError(
             f"{name} is {value.dtype} on {value.device}; this simulator needs {DTYPES[sim.dtype]} on {device}"
         )
+    if value.shape == wanted:
+        return value
     return value.reshape(expansion(name, value.shape, wanted)).expand(wanted)
 
 

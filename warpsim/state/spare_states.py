@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers for the states that `Simulator.step` returns. They are reused once nobody holds them, so that graphs find the
-same addresses."""
+"""Buffers for the states that `Simulator.step` returns. They are reused once nobody holds them: graphs find the same
+addresses, and steps on a tape need no new arrays."""
 
+import collections
+import ctypes
 import sys
 from collections.abc import Callable
 
@@ -10,6 +12,8 @@ import warp as wp
 from warpsim.state import State
 
 KEPT = 8
+TAPED_BYTES = 16_000_000  # of `TapedStates`: 80 steps of 64 humanoids are 5 MB
+TRIED = 2  # states that `TapedStates.take` looks at
 
 
 class SpareStates:
@@ -37,6 +41,63 @@ class SpareStates:
         if self._counts:
             self._buffers = [*self._buffers[1 - KEPT :], state.arrays()]
         return state
+
+
+class TapedStates:
+    """States with gradients, for the steps on tapes of one simulator: used again once nobody holds their arrays.
+
+    Making their arrays takes as long as a step of a few worlds. At most `TAPED_BYTES` are kept, the oldest used first.
+    A caller that has an array or its gradient, or a view of one, holds a reference to it, as for `SpareStates`.
+    """
+
+    def __init__(self, make: Callable[[], State]):
+        self._make = make
+        self._buffers: collections.deque[_Buffer] = collections.deque()
+        self._left = TAPED_BYTES
+        alone = {"q": wp.zeros(1, dtype=float, device="cpu", requires_grad=True)}
+        self._alone = _Buffer(alone).references()
+        self._counts = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+    def take(self) -> State:
+        """A state whose arrays have arbitrary values and whose gradients are zero."""
+        for _ in range(min(TRIED, len(self._buffers))):
+            self._buffers.rotate(-1)
+            buffer = self._buffers[-1]
+            if all(n <= alone for n, alone in zip(buffer.references(), self._alone, strict=True)) and buffer.is_whole():
+                for gradient in buffer.gradients.values():
+                    clear(gradient)
+                return _state_of(buffer.arrays)
+        state = self._make()
+        buffer = _Buffer(state.arrays())
+        size = sum(x.capacity for arrays in (buffer.arrays, buffer.gradients) for x in arrays.values())
+        if self._counts and size <= self._left:
+            self._left -= size
+            self._buffers.append(buffer)
+        return state
+
+
+class _Buffer:
+    """The arrays of a state by name, and their gradients."""
+
+    def __init__(self, arrays: dict[str, wp.array]):
+        self.arrays = arrays
+        self.gradients = {name: x.grad for name, x in arrays.items() if x.grad is not None}
+
+    def references(self) -> tuple[int, int]:
+        """The most references to an array and to a gradient."""
+        return max(_references(self.arrays)), max(_references(self.gradients), default=0)
+
+    def is_whole(self) -> bool:
+        """Whether the arrays have the gradients that they were made with."""
+        return all(self.arrays[name].grad is gradient for name, gradient in self.gradients.items())
+
+
+def clear(array: wp.array) -> None:
+    """Set a contiguous array to zero."""
+    if array.device.is_cpu:
+        ctypes.memset(array.ptr, 0, array.capacity)
+    else:
+        array.zero_()
 
 
 def _references(arrays: dict[str, wp.array]) -> list[int]:
