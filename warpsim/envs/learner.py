@@ -206,7 +206,7 @@ class Learner:
         return found | told
 
     def evaluate(self, episodes: int = EPISODES, record: int = 0, stops=()) -> dict:
-        """Returns, distances [m] along x and lengths of the first episode of `episodes` worlds.
+        """Returns, distances [m] along x and lengths of the first episode of `episodes` worlds, and share of successes.
 
         With `record`, a `Trajectory` of that many worlds is returned too. A nonempty `stops` ends the evaluation early
         with the results so far.
@@ -215,6 +215,7 @@ class Learner:
         observation, _ = env.reset(seed=EVALUATION_SEED)
         self._judging(True)
         total, live = torch.zeros(episodes), torch.ones(episodes, dtype=bool)
+        good = torch.zeros(episodes, dtype=bool)
         start = env.state.q.numpy()[:, 0].copy()
         end, length, rows = start.copy(), np.zeros(episodes, int), []
         for _ in range(env.task.episode or 1000):
@@ -223,6 +224,7 @@ class Learner:
             rows.append([np.where(shown, x, rows[-1][k]) if rows and k < 2 else x for k, x in enumerate(row)])
             observation, reward, terminated, truncated, _ = env.step(self.act(observation))
             total += torch.where(live, reward.cpu(), 0.0)
+            good = torch.where(live, env.succeeded().cpu(), good) if env.task.success else good
             alive = live.numpy()
             end, length = np.where(alive, env.state.q.numpy()[:, 0], end), length + alive
             live = live & ~(terminated | truncated).cpu()
@@ -231,6 +233,7 @@ class Learner:
         self._judging(False)
         found = {"returns": total.tolist(), "distances": (end - start).tolist(), "lengths": length.tolist()}
         found |= {"return": float(total.mean()), "distance": float((end - start).mean())}
+        found |= {"success": float(good.float().mean())} if env.task.success else {}
         if record:
             q, v, times = (np.stack(x) for x in zip(*rows, strict=True))
             found["trajectory"] = Trajectory(env.sim.model, q, v, times)

@@ -19,6 +19,7 @@ TABLES = (
     "observations",
     "rewards",
     "terminations",
+    "success",
     "commands",
     "starts",
     "events",
@@ -48,6 +49,8 @@ class Task:
     observations   name -> term of `(worlds,)` or `(worlds, n)`, concatenated in that order
     rewards        name -> term, or (weight, term), of `(worlds,)`; the reward is their sum
     terminations   name -> term of booleans `(worlds,)`; an episode ends where any is true
+    success        name -> term of booleans `(worlds,)`; an episode succeeds where all hold at its end; evaluations
+                   report the share of episodes that do
     commands       name -> command (`envs.terms.uniform_command`)
     starts         terms that change the initial state of episodes (`start_noise`, …)
     events         terms that act on the simulation (`randomise`, `push`, …)
@@ -73,6 +76,7 @@ class Task:
     observations: Mapping = {}
     rewards: Mapping = {}
     terminations: Mapping = {}
+    success: Mapping = {}
     commands: Mapping = {}
     starts: tuple = ()
     events: tuple = ()
@@ -121,7 +125,7 @@ class Task:
         if self.timestep is not None:
             number(self.timestep, f"{label}: timestep", "give a positive time [s], or None", lambda x: x > 0.0)
         _check_options(self.options, label)
-        for name in ("observations", "rewards", "terminations", "commands"):
+        for name in ("observations", "rewards", "terminations", "success", "commands"):
             table = getattr(self, name)
             if not isinstance(table, Mapping) or any(not isinstance(key, str) for key in table):
                 raise ValueError(f"{label}: {name} is {short(table)}; give a dict of names and terms")

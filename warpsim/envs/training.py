@@ -351,10 +351,13 @@ def watch(
         pass
 
 
-def play(folder, *, task=None, worlds: int = 4, html=None, usd=None, device=None) -> dict:
-    """Evaluate a trained policy again, and write a page or a stage of some worlds. `task` is as in `load_learner`."""
+def play(folder, *, task=None, worlds: int = 4, episodes: int = EPISODES, html=None, usd=None, device=None) -> dict:
+    """Evaluate a trained policy in so many episodes, and write a page or a stage of some worlds.
+
+    `task` is as in `load_learner`.
+    """
     learner = load_learner(os.path.join(folder, CHECKPOINT), task=task, device=device, policy_only=True)
-    judged = learner.evaluate(max(EPISODES, worlds), record=whole(worlds, "worlds", 1))
+    judged = learner.evaluate(max(whole(episodes, "episodes", 1), worlds), record=whole(worlds, "worlds", 1))
     trajectory = judged.pop("trajectory")
     if html is not None:
         trajectory.to_html(html)

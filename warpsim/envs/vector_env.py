@@ -145,6 +145,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             *t.observations.values(),
             *self._rewards.values(),
             *t.terminations.values(),
+            *t.success.values(),
             *t.starts,
             *t.events,
             *t.actuators,
@@ -299,6 +300,14 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             self._begin(ended)
             observation = self._observe()
         return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
+
+    def succeeded(self):
+        """A mask of the worlds in which all terms of the task's `success` hold now; no world without such terms."""
+        found = None
+        for name, term in self.task.success.items():
+            now = self._boolean(term(self.view), f"success[{name!r}]")
+            found = now if found is None else found & now
+        return self._none() if found is None else found
 
     def detach(self) -> None:
         """With `requires_grad`: cut the gradient history here. Later gradients reach back to this point only."""

@@ -106,9 +106,8 @@ class Train:
                 new.write_text(json.dumps(result) + "\n")
         seconds, page = sum(result["cpu_seconds"].values()), pathlib.Path(self.out) / "policy.html"
         screen.print(
-            f"{result['task']}: return {result['return']:.0f}, distance {result['distance']:.2f} m (means of "
-            f"{len(result['returns'])} episodes) "
-            f"after {result['env_steps']:,} env-steps and {seconds:.0f} s of processor time"
+            f"{result['task']}: {told(result)} after {result['env_steps']:,} env-steps and {seconds:.0f} s of "
+            "processor time"
             + (f"; {page} shows it" if page.exists() else "")
             + (
                 f"; {result['faults']:,} episodes ended because something in them was not finite"
@@ -130,6 +129,8 @@ class Play:
     """Its task as module:Class, where that has another name today than when it was trained."""
     worlds: int = 4
     """Worlds that are shown."""
+    episodes: int | None = None
+    """Episodes that judge it, of which the means are told; None is 10."""
     html: str | None = None
     """A page."""
     usd: str | None = None
@@ -149,6 +150,8 @@ class Play:
         find_modules_here()
         options = {"task": self.task, "worlds": self.worlds, "device": self.device}
         if self.live:
+            if self.episodes is not None:
+                raise ValueError("--live goes on until Ctrl-C; leave out --episodes")
             if self.html or self.usd:
                 raise ValueError("--live shows the policy at work; write a page or a stage by a call without it")
             watch(self.folder, port=self.port, ready=functools.partial(print, flush=True), **options)
@@ -156,12 +159,18 @@ class Play:
         for path, suffixes in ((self.html, ()), (self.usd, SUFFIXES)):
             if path:
                 check_file(path, suffixes)
-        judged = play(self.folder, html=self.html, usd=self.usd, **options)
-        console().print(
-            f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m (means of {len(judged['returns'])} "
-            "episodes)",
-            highlight=False,
-        )
+        if self.episodes is not None:
+            options["episodes"] = self.episodes
+        console().print(told(play(self.folder, html=self.html, usd=self.usd, **options)), highlight=False)
+
+
+def told(judged: dict) -> str:
+    """Means of an evaluation, and the share of successes of a task that says what one is."""
+    success = f", success {100 * judged['success']:.0f} %" if "success" in judged else ""
+    return (
+        f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m{success} (means of "
+        f"{len(judged['returns'])} episodes)"
+    )
 
 
 def find_modules_here() -> None:
