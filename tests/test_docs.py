@@ -70,7 +70,11 @@ def test_commands_of_a_page_parse(path):
             words = shlex.split(line, comments=True)
             assert words[0] in COMMANDS, line
             for flag in (word for word in words if word.startswith("--")):
-                assert flag[2:].removeprefix("no-").replace("-", "_") in COMMANDS[words[0]].__dataclass_fields__, line
+                fields = COMMANDS[words[0]].__dataclass_fields__
+                group, _, name = flag[2:].removeprefix("no-").replace("-", "_").rpartition(".")
+                assert name in (fields[group].default_factory if group else COMMANDS[words[0]]).__dataclass_fields__, (
+                    line
+                )
 
 
 def test_speeds_are_those_of_the_results():

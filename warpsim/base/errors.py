@@ -25,6 +25,10 @@ class StoreError(ValueError):
     """
 
 
+class Diverged(ValueError):
+    """A training that cannot go on: weights that are not finite, or no usable gradient for long."""
+
+
 class Stopped(Exception):
     """A rollout that a signal ended early; the simulated part is in its store. `code` is the process's exit code."""
 

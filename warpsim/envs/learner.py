@@ -3,16 +3,18 @@
 
 import contextlib
 import dataclasses
+import io
 import os
 import pathlib
 import time
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 import warp as wp
 
 from warpsim.base.checks import whole
+from warpsim.base.errors import Diverged
+from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import changes_for, learning_changes, learning_settings
 from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.vector_env import VectorEnv
@@ -20,10 +22,13 @@ from warpsim.files.output import replacing
 from warpsim.files.store.plain import from_plain, to_plain
 from warpsim.state.trajectory import Trajectory
 
+torch = import_or_explain("torch", "train")
+
 EPISODES = 10  # number of episodes that evaluate a policy
 REMEMBERED = 100  # number of episodes in the reported mean return
 EVALUATION_SEED = 1_000_003
-KEPT = ("iteration", "observation", "returns", "finished", "episodes", "seconds")
+KEPT = ("iteration", "observation", "returns", "finished", "episodes", "seconds", "idle")
+PATIENCE = 20  # iterations in a row without a usable gradient after which a training stops
 
 
 class World:
@@ -89,7 +94,9 @@ class Learner:
         learning: Mapping | None = None,
     ):
         self.task, self.kind = find_task(task)
-        make_task(self.kind)  # reports errors of the task before anything compiles
+        task = make_task(self.kind)  # reports errors of the task before anything compiles
+        if not (task.smooth.get("rewards", task.rewards) if self.algorithm == "shac" else task.rewards):
+            raise ValueError(f"{self.task}: rewards is empty, so that nothing can be learned; give at least one term")
         changes = changes_for(self.algorithm, learning, self.task)
         self.settings = learning_settings(self.algorithm, self.kind.learning, changes)
         self.changes = learning_changes(self.algorithm, changes)
@@ -105,6 +112,7 @@ class Learner:
         self._random = None
         with self._own_random():
             self._build()
+        self.idle = 0  # iterations in a row without a usable gradient
         self.iteration, self.seconds = 0, {"collect": 0.0, "update": 0.0}
         self.returns, self.finished, self.episodes = torch.zeros(own, device=self.torch_device), [], 0
 
@@ -194,16 +202,44 @@ class Learner:
         """One iteration of acting and learning.
 
         Returns what to report: the mean return of the last hundred finished episodes, and the standard deviation of the
-        actions.
+        actions. Raises `Diverged` where what has been learned is not finite, or cannot change.
         """
         self._ends: list[tuple] = []
-        with self._own_random():
-            told = self._iterate()
+        try:
+            with self._own_random():
+                told = self._iterate()
+        except RuntimeError:  # torch refuses to draw with a standard deviation that is NaN
+            self._check_learned({})
+            raise
+        self._check_learned(told)
         self._finish()
         self.iteration += 1
         found = {"iteration": self.iteration, "env_steps": self.env_steps}
         found |= {"return": float(np.mean(self.finished)) if self.finished else None, "episodes": self.episodes}
         return found | told
+
+    def unfinite(self) -> str | None:
+        """The first of the weights, normalizations and moments of Adam that has a NaN or infinite entry, by name."""
+        tensors = dict(_named(self._learned()))
+        good = torch.stack([torch.isfinite(x).all() for x in tensors.values()])
+        if self.world.most(not good.all()):
+            return next(
+                (name for name, x in tensors.items() if not torch.isfinite(x).all()), "another process's policy"
+            )
+        return None
+
+    def _check_learned(self, told: dict) -> None:
+        """Raise `Diverged` where the iteration left a NaN, or was the last of many without a usable gradient."""
+        where, name = f"{self.task}, {self.algorithm}, iteration {self.iteration + 1}", self.unfinite()
+        if name is not None:
+            raise Diverged(f"{where}: {name} is not finite (NaN or infinite)")
+        length = told.get("gradient", 1.0)
+        self.idle = 0 if np.isfinite(length) and length > 0.0 else self.idle + 1
+        if self.idle >= PATIENCE:
+            raise Diverged(
+                f"{where}: the gradient was 0 or not finite in each of the last {PATIENCE} iterations, so that the "
+                "policy does not change; rewards must be differentiable and depend on the actions"
+            )
 
     def evaluate(self, episodes: int = EPISODES, record: int = 0, stops=()) -> dict:
         """Returns, distances [m] along x and lengths of the first episode of `episodes` worlds, and share of successes.
@@ -265,6 +301,10 @@ class Learner:
 
     def save(self, path) -> None:
         """Save everything that the next iteration reads."""
+        write_whole(path, self.packed())
+
+    def packed(self) -> bytes:
+        """The content of a checkpoint."""
         kept = {"task": self.task, "algorithm": self.algorithm, "seed": self.seed, "num_envs": self.num_envs}
         kept |= {
             "learning": dataclasses.asdict(self.settings),
@@ -275,8 +315,9 @@ class Learner:
             "env": to_plain(self.env.state_dict()),
         }
         kept |= {name: getattr(self, name) for name in KEPT}
-        with replacing(pathlib.Path(path)) as new:
-            torch.save(kept, new)
+        file = io.BytesIO()
+        torch.save(kept, file)
+        return file.getvalue()
 
     def restore(self, kept: dict) -> None:
         """Continue from what `save` wrote."""
@@ -284,4 +325,19 @@ class Learner:
         self.env.load_state_dict(from_plain(kept["env"]))
         self._random = kept["random"]
         for name in KEPT:
-            setattr(self, name, kept[name])
+            setattr(self, name, kept.get(name, 0) if name == "idle" else kept[name])
+
+
+def write_whole(path, content: bytes) -> None:
+    """Write a file that is the old one until it is whole."""
+    with replacing(pathlib.Path(path)) as new:
+        new.write_bytes(content)
+
+
+def _named(kept, name: str = ""):
+    """The tensors of real numbers in nested tables, by name."""
+    if isinstance(kept, dict):
+        for key, value in kept.items():
+            yield from _named(value, f"{name}.{key}".removeprefix(".").replace("_state_dict", ""))
+    elif torch.is_tensor(kept) and kept.is_floating_point():
+        yield name, kept

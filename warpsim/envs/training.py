@@ -11,10 +11,9 @@ import shlex
 import signal
 import warnings
 
-import torch
-
 from warpsim.base.checks import choice, listed, number, short, whole
-from warpsim.base.errors import Stopped
+from warpsim.base.errors import Diverged, Stopped
+from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import (
     SETTINGS,
     changes_for,
@@ -24,10 +23,12 @@ from warpsim.base.learning import (
     learning_settings,
 )
 from warpsim.device.interrupts import stop_requests
-from warpsim.envs.learner import EPISODES, Learner
+from warpsim.envs.learner import EPISODES, Learner, write_whole
 from warpsim.envs.tasks import find_task, same_task
 from warpsim.files.output import replacing
 from warpsim.files.store.place import held
+
+torch = import_or_explain("torch", "train")
 
 LOOK = 10  # iterations between checkpoints
 CHECKPOINT, RESULT, CURVE, PAGE, STAGE = "checkpoint.pt", "result.json", "curve.json", "policy.html", "policy.usd"
@@ -66,8 +67,11 @@ def load_learner(path, *, task=None, device=None, threads: int | None = None, po
             raise ValueError(f"{path} is older than the checkpoint of another process; train anew")
         else:
             learner.restore(kept)
+        name = learner.unfinite()
     except (KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
+    if name is not None:
+        raise ValueError(f"{path}: {name} is not finite (NaN or infinite), so that it has no policy; train anew")
     return learner
 
 
@@ -174,7 +178,8 @@ def train(
     out : path
         Folder for checkpoint, curve, page and USD stage of the policy. An earlier training there is replaced. SIGINT,
         SIGTERM and SIGHUP raise `Stopped` once the present iteration is in the checkpoint; the message says how to
-        continue.
+        continue. `Diverged`, where weights become NaN or SHAC has no gradient, leaves the checkpoint of the iteration
+        before.
     resume : bool
         Continue the training in `out`, with the same bits, and with its algorithm, seed, environments and settings;
         different ones are refused, but for more iterations.
@@ -254,11 +259,17 @@ def _learn(learner: Learner, count: int, cpu_seconds, curve: list, folder, tell,
     """
     world = learner.world
     board = _board(folder) if folder is not None and world.rank == 0 else None
+    good = None if folder is None or learner.iteration == 0 else learner.packed()
     while learner.iteration < count:
         spent = cpu_seconds is not None and sum(learner.seconds.values()) >= cpu_seconds
         if world.most(spent or len(stops)):
             break
-        curve.append(learner.iterate())
+        try:
+            curve.append(learner.iterate())
+        except Diverged as error:
+            _keep_last(error, learner, curve, good, folder)
+        if folder is not None:
+            good = learner.packed()
         _tell(curve[-1], tell, board)
         if folder is not None and learner.iteration % LOOK == 0:
             _save(learner, curve, folder)
@@ -266,6 +277,18 @@ def _learn(learner: Learner, count: int, cpu_seconds, curve: list, folder, tell,
         _save(learner, curve, folder)
     if board is not None:
         board.close()
+
+
+def _keep_last(error: Diverged, learner: Learner, curve: list, good: bytes | None, folder) -> None:
+    """Write the checkpoint of the iteration before the one that diverged, and raise the error with its place."""
+    kept = ""
+    if good is not None:
+        _save(learner, curve, folder, good)
+        kept = f"; {folder} holds the checkpoint of iteration {learner.iteration}"
+    settings = f"{learner.algorithm}.learning-rate {learner.settings.learning_rate:g}"
+    raise Diverged(
+        f"{error}. The training stops{kept}; train anew with less than {settings}, or other rewards"
+    ) from None
 
 
 def _again(learner: Learner, folder, iterations: int | None, device) -> str:
@@ -292,12 +315,12 @@ def _stop(learner: Learner, stops: list, count: int, folder, again: str) -> None
     )
 
 
-def _save(learner: Learner, curve: list, folder: pathlib.Path) -> None:
+def _save(learner: Learner, curve: list, folder: pathlib.Path, content: bytes | None = None) -> None:
     """Save the first process's curve and this process's checkpoint. On resume, a curve that is longer is cut."""
     if learner.world.rank == 0:
         with replacing(folder / CURVE) as new:
             new.write_text(json.dumps(curve) + "\n")
-    learner.save(folder / _of_process(CHECKPOINT))
+    write_whole(folder / _of_process(CHECKPOINT), learner.packed() if content is None else content)
 
 
 def _clear(folder: pathlib.Path) -> None:

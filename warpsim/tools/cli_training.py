@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
+from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import PpoSettings, ShacSettings
 
 
@@ -80,6 +81,7 @@ class Train:
     """Settings of SHAC."""
 
     def __call__(self) -> None:
+        import_or_explain("gymnasium", "train")
         from warpsim.envs.training import train
         from warpsim.files.output import check_file, replacing
         from warpsim.show.live_curve import LiveCurve
