@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import warp as wp
 
-from warpsim.envs.learner import EPISODES, EVALUATION_SEED
+from warpsim.envs.judging import EPISODES, EVALUATION_SEED
 from warpsim.envs.tasks import find_task
 from warpsim.envs.training import make_learner, train
 from warpsim.tools.bench import machine

@@ -15,6 +15,7 @@ import_or_explain("gymnasium", "envs")
 
 from warpsim.envs import cameras, com_based, sensing, terms, terrain  # noqa: E402
 from warpsim.envs.mixed import MixedEnv  # noqa: E402
+from warpsim.envs.onnx_policy import OnnxPolicy  # noqa: E402
 from warpsim.envs.register import register  # noqa: E402
 from warpsim.envs.task import Task  # noqa: E402
 from warpsim.envs.tasks import TASKS  # noqa: E402
@@ -27,6 +28,7 @@ register()
 __all__ = [
     "TASKS",
     "MixedEnv",
+    "OnnxPolicy",
     "PpoSettings",
     "ShacSettings",
     "Task",

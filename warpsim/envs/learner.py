@@ -16,17 +16,15 @@ from warpsim.base.checks import whole
 from warpsim.base.errors import Diverged
 from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import changes_for, learning_changes, learning_settings
+from warpsim.envs.judging import EPISODES, Judge
 from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.files.output import replacing
 from warpsim.files.store.plain import from_plain, to_plain
-from warpsim.state.trajectory import Trajectory
 
 torch = import_or_explain("torch", "train")
 
-EPISODES = 10  # number of episodes that evaluate a policy
 REMEMBERED = 100  # number of episodes in the reported mean return
-EVALUATION_SEED = 1_000_003
 KEPT = ("iteration", "observation", "returns", "finished", "episodes", "seconds", "idle")
 PATIENCE = 20  # iterations in a row without a usable gradient after which a training stops
 
@@ -138,6 +136,10 @@ class Learner:
         """The policy's action without noise."""
         raise NotImplementedError
 
+    def policy(self):
+        """The policy without noise: a `torch.nn.Module` from observations `(batch, n)` to actions `(batch, m)`."""
+        raise NotImplementedError
+
     def _judging(self, judging: bool) -> None:
         """Switch the policy between evaluation and training."""
 
@@ -241,60 +243,20 @@ class Learner:
                 "policy does not change; rewards must be differentiable and depend on the actions"
             )
 
+    def judge(self) -> Judge:
+        """The policy in the environments that evaluate it."""
+        options = {"array": "torch", "device": self.device, "threads": self.threads}
+        return Judge(self.kind, self.act, **options, changes=self._judged_by(), acting=self._acting)
+
     def evaluate(self, episodes: int = EPISODES, record: int = 0, stops=()) -> dict:
-        """Returns, distances [m] along x and lengths of the first episode of `episodes` worlds, and share of successes.
+        """`Judge.evaluate` of the policy."""
+        return self.judge().evaluate(episodes, record, stops)
 
-        With `record`, a `Trajectory` of that many worlds is returned too. A nonempty `stops` ends the evaluation early
-        with the results so far.
-        """
-        env = self._environment(episodes, "DISABLED", **self._judged_by())
-        observation, _ = env.reset(seed=EVALUATION_SEED)
+    @contextlib.contextmanager
+    def _acting(self):
+        """A context in which the policy is evaluated."""
         self._judging(True)
-        total, live = torch.zeros(episodes), torch.ones(episodes, dtype=bool)
-        good = torch.zeros(episodes, dtype=bool)
-        start = env.state.q.numpy()[:, 0].copy()
-        end, length, rows = start.copy(), np.zeros(episodes, int), []
-        for _ in range(env.task.episode or 1000):
-            row = [getattr(env.state, name).numpy()[:record].copy() for name in ("q", "v", "time")]
-            shown = live.numpy()[:record, None]  # worlds whose episode has ended keep their last state
-            rows.append([np.where(shown, x, rows[-1][k]) if rows and k < 2 else x for k, x in enumerate(row)])
-            observation, reward, terminated, truncated, _ = env.step(self.act(observation))
-            total += torch.where(live, reward.cpu(), 0.0)
-            good = torch.where(live, env.succeeded().cpu(), good) if env.task.success else good
-            alive = live.numpy()
-            end, length = np.where(alive, env.state.q.numpy()[:, 0], end), length + alive
-            live = live & ~(terminated | truncated).cpu()
-            if not live.any() or stops:
-                break
-        self._judging(False)
-        found = {"returns": total.tolist(), "distances": (end - start).tolist(), "lengths": length.tolist()}
-        found |= {"return": float(total.mean()), "distance": float((end - start).mean())}
-        found |= {"success": float(good.float().mean())} if env.task.success else {}
-        if record:
-            q, v, times = (np.stack(x) for x in zip(*rows, strict=True))
-            found["trajectory"] = Trajectory(env.sim.model, q, v, times)
-        return found
-
-    def judging_environment(self, worlds: int) -> VectorEnv:
-        """A freshly reset environment for evaluation, in which episodes follow each other."""
-        env = self._environment(worlds, "SAME_STEP", **self._judged_by())
-        env.reset(seed=EVALUATION_SEED)
-        return env
-
-    def perform(self, env: VectorEnv, view) -> None:
-        """Let the policy act in an environment while a `ws.Viewer` of it is open."""
-        observation, _ = env.reset(seed=EVALUATION_SEED)
-
-        def again():
-            nonlocal observation
-            observation, _ = env.reset(seed=EVALUATION_SEED)
-            return env.state
-
-        view.on_reset = again
-        self._judging(True)
-        while view.running:
-            observation = env.step(self.act(observation))[0]
-            view.sync(env.state, env.view.dt)
+        yield
         self._judging(False)
 
     # checkpoints ------------------------------------------------------------------------------------------------------

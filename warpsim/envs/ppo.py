@@ -97,6 +97,9 @@ class PpoLearner(Learner):
         with torch.inference_mode():
             return self.ppo.actor(self._seen(observation))
 
+    def policy(self):
+        return self.ppo.actor.as_jit()
+
     def _judging(self, judging: bool) -> None:
         self.ppo.eval_mode() if judging else self.ppo.train_mode()
 

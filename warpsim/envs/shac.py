@@ -51,6 +51,19 @@ class _Standard(nn.Module):
         return torch.clamp((x - self.mean) / torch.sqrt(self.variance + 1e-5), -10.0, 10.0)
 
 
+class _Policy(nn.Module):
+    """Observation to action: normalization, network, and the bounds of the actions."""
+
+    def __init__(self, standard, actor, middle, half):
+        super().__init__()
+        self.standard, self.actor = standard, actor
+        self.register_buffer("middle", middle)
+        self.register_buffer("half_range", half)  # `half` is a method of modules
+
+    def forward(self, observation):
+        return self.middle + self.half_range * torch.tanh(self.actor(self.standard(observation)))
+
+
 class ShacLearner(Learner):
     """SHAC with gradients through `horizon` actions in all environments.
 
@@ -107,6 +120,9 @@ class ShacLearner(Learner):
     def act(self, observation):
         with torch.inference_mode():
             return self._action(self.standard(observation), noise=False)
+
+    def policy(self):
+        return _Policy(*copy.deepcopy((self.standard, self.actor, self.middle, self.half)))
 
     def _iterate(self) -> dict:
         begun = time.process_time()

@@ -23,7 +23,10 @@ from warpsim.base.learning import (
     learning_settings,
 )
 from warpsim.device.interrupts import stop_requests
-from warpsim.envs.learner import EPISODES, Learner, write_whole
+from warpsim.envs.judging import Judge
+from warpsim.envs.learner import Learner, write_whole
+from warpsim.envs.onnx_policy import OnnxPolicy
+from warpsim.envs.playing import play_policy, watch_policy
 from warpsim.envs.tasks import find_task, same_task
 from warpsim.files.output import replacing
 from warpsim.files.store.place import held
@@ -43,6 +46,15 @@ def make_learner(algorithm: str, task, **options) -> Learner:
     return kind(task, **options)
 
 
+def __getattr__(name: str):
+    """Import `export` on first access: it is of a file that imports this one."""
+    if name == "export":
+        from warpsim.envs.export import export
+
+        return export
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def load_learner(path, *, task=None, device=None, threads: int | None = None, policy_only: bool = False) -> Learner:
     """The saved learner; its next iterations give the same bits as without the interruption.
 
@@ -59,6 +71,7 @@ def load_learner(path, *, task=None, device=None, threads: int | None = None, po
         learner.changes = kept["changes"]
         if policy_only:
             learner._relearn(kept["learned"])
+            learner.trained_steps = kept["iteration"] * learner.settings.horizon * kept["num_envs"]
         elif learner.world.size != kept["processes"]:
             raise ValueError(
                 f"{path} is of {kept['processes']} processes, here are {learner.world.size}; resume with as many"
@@ -358,32 +371,33 @@ def _tell(row: dict, tell, board) -> None:
         tell(row)
 
 
-def watch(
-    folder, *, task=None, worlds: int = 4, port: int = 8080, host: str = "127.0.0.1", device=None, ready=print
-) -> None:
-    """Show the policy of a running training on a live page until Ctrl-C; `ready(url)` is called once the page is up."""
-    from warpsim.show.viewer import Viewer
-
-    learner = load_learner(os.path.join(folder, CHECKPOINT), task=task, device=device, policy_only=True)
-    env = learner.judging_environment(whole(worlds, "worlds", 1))
-    try:
-        with Viewer(env.sim, env.state, port=port, host=host) as view:
-            ready(view.url)
-            learner.perform(env, view)
-    except KeyboardInterrupt:
-        pass
+def judge_of(source, *, task=None, device=None) -> Judge:
+    """The policy of a training's folder or of an `.onnx` file; `task` is as in `play`."""
+    if pathlib.Path(source).suffix == ".onnx":
+        return OnnxPolicy(source).judge(task, device=device)
+    return load_learner(os.path.join(source, CHECKPOINT), task=task, device=device, policy_only=True).judge()
 
 
-def play(folder, *, task=None, worlds: int = 4, episodes: int = EPISODES, html=None, usd=None, device=None) -> dict:
-    """Evaluate a trained policy in so many episodes, and write a page or a stage of some worlds.
+def watch(source, *, task=None, device=None, **options) -> None:
+    """Show the policy of a training, which may be running, on a live page until Ctrl-C, as `watch_policy`."""
+    watch_policy(judge_of(source, task=task, device=device), **options)
 
-    `task` is as in `load_learner`.
+
+def play(source, *, task=None, device=None, **options) -> dict:
+    """Evaluate a trained policy, and write a page or a stage of some worlds.
+
+    Parameters
+    ----------
+    source : path
+        The folder of a training, or an ONNX file (`export`), which onnxruntime runs.
+    task : str or class
+        The task, where it has another name today. An ONNX file needs it unless the task is one of warpsim's.
+    options
+        `worlds`, the number of worlds shown, `episodes`, and the outputs of `play_policy`.
+
+    Returns
+    -------
+    dict
+        `returns`, `distances` and `lengths` of the episodes, and the means `return` and `distance`.
     """
-    learner = load_learner(os.path.join(folder, CHECKPOINT), task=task, device=device, policy_only=True)
-    judged = learner.evaluate(max(whole(episodes, "episodes", 1), worlds), record=whole(worlds, "worlds", 1))
-    trajectory = judged.pop("trajectory")
-    if html is not None:
-        trajectory.to_html(html)
-    if usd is not None:
-        trajectory.to_usd(usd, spacing=2.0)
-    return judged
+    return play_policy(judge_of(source, task=task, device=device), **options)

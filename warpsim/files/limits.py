@@ -59,3 +59,5 @@ MAX_STORE_CHUNK = 2**31  # bytes of a decompressed chunk, which is Blosc's own l
 MAX_STORE_CHUNKS = 2**20  # in one shard
 STORE_GROWTH = 256  # decompressed bytes per byte in the file: LZ4 compresses no further
 STORE_ROOM = 256 * 2**20  # and this many bytes more in all: Zstandard, of version 1, makes zeros 32,000 times smaller
+
+MAX_ONNX_BYTES = 256 * 2**20  # of a network; policies and actuator networks have kilobytes to megabytes

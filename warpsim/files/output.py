@@ -34,6 +34,15 @@ def check_folder(path) -> pathlib.Path:
     return path
 
 
+def check_different(paths) -> None:
+    """Raise `ValueError` where two outputs are the same file."""
+    paths = list(paths)
+    resolved = [path.resolve() for path in paths]
+    for path, place in zip(paths, resolved, strict=True):
+        if resolved.count(place) > 1:
+            raise ValueError(f"{path} is asked for twice; give every output a name of its own")
+
+
 def _check(path) -> pathlib.Path:
     try:
         path = pathlib.Path(path)

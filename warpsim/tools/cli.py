@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `warpsim`: run, resume, replay, info, view, bench, demo, devices."""
+"""The command `warpsim`: run, train, play, export, view and others."""
 
 import dataclasses
 import io
@@ -13,7 +13,7 @@ import tyro
 from tyro.conf import Positional
 
 from warpsim.base import checks
-from warpsim.tools.cli_training import Play, Train
+from warpsim.tools.cli_training import Export, Play, Train
 from warpsim.tools.cli_training import console as _console
 
 ROBOT_FILES = (
@@ -123,7 +123,7 @@ class Run:
         """Refuse outputs that cannot be written, before anything is computed."""
         import importlib.util
 
-        from warpsim.files.output import check_file
+        from warpsim.files.output import check_different, check_file
         from warpsim.files.store.place import check_replaceable, is_url
         from warpsim.files.usd.usd_output import SUFFIXES
         from warpsim.show.plot import check_plot
@@ -141,10 +141,7 @@ class Run:
         if self.store:
             place = check_replaceable(self.store)
             found += [] if is_url(place) else [place]
-        resolved = [path.resolve() for path in found]
-        for path in found:
-            if resolved.count(path.resolve()) > 1:
-                raise ValueError(f"{path} is asked for twice; give every output a name of its own")
+        check_different(found)
 
     def _write(self, trajectory) -> None:
         t = trajectory
@@ -620,6 +617,7 @@ COMMANDS = {
     "demo": Demo,
     "train": Train,
     "play": Play,
+    "export": Export,
     "devices": Devices,
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands `warpsim train` and `warpsim play`."""
+"""The commands `warpsim train`, `warpsim play` and `warpsim export`."""
 
 import dataclasses
 import functools
@@ -123,12 +123,13 @@ class Train:
 
 @dataclasses.dataclass
 class Play:
-    """Evaluate and show a trained policy."""
+    """Evaluate and show a trained policy: of a training's folder, or an ONNX file."""
 
-    folder: Positional[str]
-    """What `warpsim train --out` wrote."""
+    source: Positional[str]
+    """What `warpsim train --out` or `warpsim export --onnx` wrote, or any ONNX file of the task's sizes."""
     task: str | None = None
-    """Its task as module:Class, where that has another name today than when it was trained."""
+    """Its task as module:Class, where that has another name today than when it was trained.
+    An ONNX file needs it unless its task is one of warpsim's."""
     worlds: int = 4
     """Worlds that are shown."""
     episodes: int | None = None
@@ -145,25 +146,63 @@ class Play:
     """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
 
     def __call__(self) -> None:
-        from warpsim.envs.training import play, watch
-        from warpsim.files.output import check_file
+        from warpsim.envs.playing import play_policy, watch_policy
+        from warpsim.files.output import check_different, check_file
         from warpsim.files.usd.usd_output import SUFFIXES
 
         find_modules_here()
-        options = {"task": self.task, "worlds": self.worlds, "device": self.device}
         if self.live:
             if self.episodes is not None:
                 raise ValueError("--live goes on until Ctrl-C; leave out --episodes")
             if self.html or self.usd:
                 raise ValueError("--live shows the policy at work; write a page or a stage by a call without it")
-            watch(self.folder, port=self.port, ready=functools.partial(print, flush=True), **options)
+            ready = functools.partial(print, flush=True)
+            watch_policy(self._judge(), self.worlds, port=self.port, ready=ready)
             return
-        for path, suffixes in ((self.html, ()), (self.usd, SUFFIXES)):
+        outputs = ((self.html, ()), (self.usd, SUFFIXES))
+        check_different([check_file(path, suffixes) for path, suffixes in outputs if path])
+        options = {} if self.episodes is None else {"episodes": self.episodes}
+        judged = play_policy(self._judge(), self.worlds, html=self.html, usd=self.usd, **options)
+        console().print(told(judged), highlight=False)
+
+    def _judge(self):
+        """The policy; torch is imported only for a folder."""
+        if pathlib.Path(self.source).suffix == ".onnx":
+            from warpsim.envs.onnx_policy import OnnxPolicy
+
+            return OnnxPolicy(self.source).judge(self.task, device=self.device)
+        from warpsim.envs.training import judge_of
+
+        return judge_of(self.source, task=self.task, device=self.device)
+
+
+@dataclasses.dataclass
+class Export:
+    """Write a trained policy as a file that needs no warpsim, with normalization inside.
+
+    Beside x.onnx lies x.json: task, robot, layout of observations, joints, actuators, bounds, rates, delays.
+    """
+
+    folder: Positional[str]
+    """What `warpsim train --out` wrote."""
+    onnx: str | None = None
+    """An ONNX file, .onnx."""
+    torch: str | None = None
+    """A program of torch.export, .pt2."""
+    task: str | None = None
+    """Its task as module:Class, where that has another name today than when it was trained."""
+
+    def __call__(self) -> None:
+        from warpsim.envs.export import export
+
+        find_modules_here()
+        about = export(self.folder, self.onnx, torch_program=self.torch, task=self.task)
+        sizes = f"{about['observation']['size']} observations, {about['action']['size']} actions"
+        for path in (self.onnx, self.torch):
             if path:
-                check_file(path, suffixes)
-        if self.episodes is not None:
-            options["episodes"] = self.episodes
-        console().print(told(play(self.folder, html=self.html, usd=self.usd, **options)), highlight=False)
+                console().print(
+                    f"wrote {path}, and its description beside it: {sizes}", highlight=False, soft_wrap=True
+                )
 
 
 def told(judged: dict) -> str:
