@@ -39,6 +39,7 @@ SHARED_NAMES = {
     "contact_law": "the law of contact: functions and host",
     "contact_lcp": "contact as an LCP: kernels and host",
     "delassus": "the Delassus matrix: kernels and host",
+    "from_distance": "derivatives before contact: kernels and host",
     "impacts": "impacts inside a step: kernels and host",
     "lagged": "the solver of Coulomb's law: kernels and host",
     "lcp": "boxed LCPs: kernels and host",

@@ -59,6 +59,7 @@ if _typing.TYPE_CHECKING:  # for type checkers and editors, which cannot follow 
     from warpsim.differentiate import jax as jax
     from warpsim.differentiate import torch as torch
     from warpsim.differentiate.check import check_gradients as check_gradients
+    from warpsim.differentiate.from_distance import GradientFromDistance as GradientFromDistance
     from warpsim.differentiate.linearize import Linearization as Linearization
     from warpsim.differentiate.objective import Objective as Objective
     from warpsim.files.load import load as load

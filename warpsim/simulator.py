@@ -17,6 +17,8 @@ from warpsim.device.cores import step_threads
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
 from warpsim.device.recording import active_tape
 from warpsim.device.threads import alone, exclusive, unshared
+from warpsim.differentiate.from_distance import GradientFromDistance
+from warpsim.differentiate.from_distance import checked as checked_gradient
 from warpsim.differentiate.jacobians import Jacobians
 from warpsim.integrate import Integrator, SymplecticEuler
 from warpsim.integrate.mujoco.mujoco_schemes import scheme_of
@@ -101,6 +103,9 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         Whether contact has the stiffness that `ws.load` maps from a file's `solref` and `solimp`. False: these geoms
         are near-rigid, in all contact (docs/mjcf.md). Stiffness that is given is kept. Default: False where steps
         resolve impacts, which are those of rigid contact, else True.
+    contact_gradient : GradientFromDistance, optional
+        Derivatives see geoms before they touch; motions do not change (docs/gradients.md). Default: None, exact
+        derivatives.
 
     Raises
     ------
@@ -139,6 +144,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     recovery_speed: tuple[float, float]
     time_of_impact: bool
     mapped_stiffness: bool
+    contact_gradient: GradientFromDistance | None
     parameters: Parameters
     diagnostics: Diagnostics
     max_contacts: int
@@ -166,6 +172,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         reactions: bool = False,
         time_of_impact: bool | None = None,
         mapped_stiffness: bool | None = None,
+        contact_gradient: GradientFromDistance | None = None,
     ) -> None:
         guard_model(model)
         self.worlds = whole(worlds, "worlds", 1)
@@ -178,8 +185,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         self.solver = SAP() if solver is None else solver
         if integrator is None:
             integrator = scheme_of(model) if getattr(self.solver, "mujoco_law", False) else SymplecticEuler()
-        self.integrator = integrator
-        self.requires_grad = flag(requires_grad, "requires_grad")
+        self.integrator, self.requires_grad = integrator, flag(requires_grad, "requires_grad")
         chosen = (model, self.solver, self.integrator, dtype, self.requires_grad)
         self.time_of_impact = timed_impacts(time_of_impact, *chosen)
         self.mapped_stiffness = not self.time_of_impact
@@ -188,6 +194,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         model = model if self.mapped_stiffness else without_mapped_stiffness(model)
         self.model = model = separate_pairs(model) if getattr(self.solver, "mujoco_law", False) else model
         refuse_together(model, *chosen[1:], self.time_of_impact)
+        self.contact_gradient = checked_gradient(contact_gradient, model, self.solver)
         if max_contacts is not None:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.device = device_called(device)
@@ -202,7 +209,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         level = Hydroelasticity(choice(hydroelastic, "hydroelastic", LEVELS), max_polygons)
         self.device_model = DeviceModel(
             model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level,
-            flag(reactions, "reactions"), self.time_of_impact,
+            flag(reactions, "reactions"), self.time_of_impact, self.contact_gradient,
         )  # fmt: skip
         self.parameters = self.device_model.parameters
         self._use = self.parameters._use
@@ -260,6 +267,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         values |= {"max_contacts": self.max_contacts, "requires_grad": self.requires_grad}
         values |= {"threads": self.threads}
         values |= {"time_of_impact": True} if self.time_of_impact else {}
+        values |= {"contact_gradient": self.contact_gradient} if self.contact_gradient else {}
         return f"Simulator({short(self.model.name)}, {show('', values)[1:-1]})"
 
     # states ----------------------------------------------------------------------------------------------------------

@@ -201,6 +201,7 @@ class Collision:
         max_contacts: int | None,
         enabled: bool = True,
         placement: bool = False,
+        most: int | None = None,
     ):
         model = device_model.model
         self.device_model, self.dynamics, self.model = device_model, dynamics, model
@@ -213,6 +214,8 @@ class Collision:
         self.convex_scene = self._convex_scene() if self.enabled else None
         if self.enabled:
             self.capacity = default_capacity(model, self.hulls) if max_contacts is None else max_contacts
+        if self.enabled and most is not None:
+            self.capacity = min(_points(model, np.arange(model.point_pairs)), most)
         points = model.geom_type[model.pair_geom[: model.point_pairs]].reshape(-1, 2)
         self.may_pass = self.enabled and bool((points != GeomType.PLANE).all(1).any())  # no geom passes a plane
         self.pressure = None  # contact by pressure fields

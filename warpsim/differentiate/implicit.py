@@ -25,6 +25,7 @@ from warpsim.device.relaunch import Relaunch
 from warpsim.device.replay import Replay
 from warpsim.device.threads import exclusive, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
+from warpsim.differentiate.from_distance import DistanceAdjoint
 from warpsim.differentiate.impacts_adjoint import ImpactsAdjoint
 from warpsim.differentiate.measurement_adjoint import MeasurementAdjoint, measures
 from warpsim.differentiate.pressure_rates import PressureRates
@@ -115,6 +116,7 @@ class StepAdjoint(Acting):
         self.inertial = self.dynamics  # its configuration is that of M
         self.before = array(C if step.impacts else 0, t.vec5)  # see `taped_contacts.before_impact`
         self.impacts = ImpactsAdjoint(self) if step.impacts else None
+        self.distance = DistanceAdjoint(self) if device_model.contact_gradient else None
         # The objects that hold arrays of the tape.
         self.owners = [self, self.dynamics, self.rows, self.contact, *self.parts, *(x.dynamics for x in self.parts)]
         if self.impacts:
@@ -262,6 +264,8 @@ class StepAdjoint(Acting):
 
     def repeat(self, h: float) -> None:
         """Repeat the loaded step, and tape its equations at the frozen solution."""
+        if self.distance is not None:
+            self.distance.repeat()
         self._repeat(h)
         if self.impacts:
             self.impacts.repeat(h)
@@ -303,6 +307,8 @@ class StepAdjoint(Acting):
             self.impacts.reverse(h, by_position, regular)
         else:
             self.reverse_plain(h, by_position, regular)
+        if self.distance is not None:
+            self.distance.reverse()
 
     def reverse_plain(self, h: float, by_position: bool, regular: bool) -> None:
         """`reverse` of a step without impacts."""

@@ -14,19 +14,20 @@ import warp as wp
 from warpsim.base.annotations import Array
 from warpsim.base.checks import choice, flag
 from warpsim.base.reprs import ShownByShapes
-from warpsim.device.copies import copy, launch
+from warpsim.device.copies import copy
 from warpsim.device.per_world import assign, fill
 from warpsim.device.recording import tape_paused
 from warpsim.differentiate.actuation_columns import ActuationColumns
 from warpsim.differentiate.contact_adjoint import ContactAdjoint
+from warpsim.differentiate.contact_motion import ContactMotion
+from warpsim.differentiate.from_distance import DistanceColumns
 from warpsim.differentiate.pressure_rates import PARAMETERS as PRESSURE_PARAMETERS
-from warpsim.differentiate.pressure_rates import PressureRates, without_gradient
+from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.forces.actuators import ACTUATOR_PARAMETERS
 from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import (
     actuator_slopes,
     contact_slopes,
-    contact_variation,
     frame_slopes,
     parameter_slopes,
     pressure_columns,
@@ -40,7 +41,7 @@ from warpsim.kernels.rows.table import ACTUATOR, RowState
 from warpsim.kernels.tree import passes
 from warpsim.model.parameters import SPECS, values_of
 from warpsim.solve.contact_model import ContactModel
-from warpsim.tree.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
+from warpsim.tree.dynamics import DeviceModel, InverseDynamicsDerivative
 from warpsim.tree.wide import refuse_gradients
 
 # Columns that one thread solves. On a CPU all of them, in the inner loop. On a GPU one, so that neighboring threads
@@ -205,6 +206,7 @@ class Linearizer:
         self._make_contacts()
         self._make_rows()
         self._make_weights()
+        self.distance = None if device_model.contact_gradient is None else DistanceColumns(self.step)
         self._columns: dict[tuple, Columns] = {}
         self.actuation = None if self.step.actuation is None else ActuationColumns(self.step)
 
@@ -214,12 +216,7 @@ class Linearizer:
         self.changes = Changes()
         for key in Changes.vars:
             setattr(self.changes, key, self.step.dynamics.array((collision.capacity, collision.max_support), t.vec3))
-        shape, device = (
-            (self.device_model.worlds, collision.capacity, contact_variation.ROWS),
-            self.device_model.device,
-        )
-        self.motion = wp.zeros(shape, dtype=t.vec6, device=device, requires_grad=True)
-        self.value = wp.zeros(shape, dtype=t.real, device=device, requires_grad=True)
+        self.motion = ContactMotion(collision)
         self.no_law_slope = self.step.dynamics.array((0, 0), t.vec6)
         self.contact_law = self.step.dynamics.array((collision.capacity, 3), copy(contact_law.ContactState, t.real))
 
@@ -252,7 +249,7 @@ class Linearizer:
         if key not in self._columns:
             self._columns[key] = Columns(self.device_model, force, parameters, self.actuation is not None)
             if self.step.collision.pressure is not None:
-                self._columns[key].pressure = PressureRates(self.step.collision, self.motion.grad)
+                self._columns[key].pressure = PressureRates(self.step.collision, self.motion.slope)
                 self._columns[key].pressure.choose(parameters)
         return self._columns[key]
 
@@ -285,6 +282,8 @@ class Linearizer:
         fill(X)
         self._smooth_columns(h, columns)
         self._contact_columns(h, columns)
+        if self.distance is not None:
+            self.distance.add(h, self.flow, X)
         self._row_columns(h, columns)
         if self.actuation is not None:
             self.actuation.find(h)
@@ -404,8 +403,8 @@ class Linearizer:
         if collision.slides:
             step.dynamics.velocity(step.v, self.before.link_V)
             launch(contact_slopes.sliding_columns, None, [scene, contacts, law, G, X])
-        self._vary_contacts()
-        slope, gamma = self.motion.grad, step.solver.solution.gamma
+        self.motion.vary()
+        slope, gamma = self.motion.slope, step.solver.solution.gamma
         fields, law_slope = self._field_columns(columns), self.no_law_slope
         if columns.pressure is not None:
             columns.pressure.find(h)
@@ -438,29 +437,6 @@ class Linearizer:
             fields.soft, fields.slope = columns.pressure.soft, columns.pressure.parameter_slope
             fields.dissipation_times = p.stored("geom_dissipation_time")
         return fields
-
-    def _vary_contacts(self) -> None:
-        """Gradients of (φ, p, n) with respect to the motion of geom B, into `motion.grad`."""
-        collision = self.step.collision
-        fill(self.motion.grad)
-        size = without_gradient(self.device_model.parameters.stored("geom_size"))
-        variants = [(contact_variation.vary, [collision.scene])]
-        if collision.convex_scene is not None:
-            variants.append((contact_variation.vary_convex, [collision.scene, collision.convex_scene]))
-        for kernel, scenes in variants:
-            fill(self.value.grad, 1.0)  # the adjoint consumes it
-            inputs = [*scenes, collision.contacts, size, collision.geom_X, self.motion, self.value]
-            launch(
-                kernel,
-                self.device_model.types.real,
-                self.motion.shape,
-                inputs,
-                adj_inputs=[None if isinstance(x, wp.array) else x._cls() for x in inputs],
-                adjoint=True,
-                device=self.device_model.device,
-                block_dim=BLOCK,
-                record_tape=False,
-            )
 
     def _row_columns(self, h: float, columns: Columns) -> None:
         """Columns of scalar rows: first the slopes of each kind, then the part that all kinds share."""

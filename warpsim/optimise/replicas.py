@@ -86,6 +86,7 @@ class Replicas:
                 max_polygons=sim.device_model.hydroelastic.max_polygons,
                 time_of_impact=sim.time_of_impact,
                 mapped_stiffness=sim.mapped_stiffness,
+                contact_gradient=sim.contact_gradient,
             )
         self.state = self.sim.state()
         self._jacobians: dict = {}

@@ -11,13 +11,14 @@ import warp as wp
 
 from warpsim import integrate
 from warpsim.base.checks import short
+from warpsim.differentiate.from_distance import GradientFromDistance
 from warpsim.solve.cone_qp.compliant import Compliant
 from warpsim.solve.lcp.contact_lcp import LCP
 from warpsim.solve.mujoco import MuJoCo
 from warpsim.solve.nocontact import NoContact
 from warpsim.solve.sap.sap import SAP
 
-KNOWN = {kind.__name__: kind for kind in (SAP, Compliant, LCP, MuJoCo, NoContact)}
+KNOWN = {kind.__name__: kind for kind in (SAP, Compliant, LCP, MuJoCo, NoContact, GradientFromDistance)}
 KNOWN |= {name: getattr(integrate, name) for name in integrate.__all__ if name not in ("Integrator", "ThetaScheme")}
 REMOVED = ("bounce_correction",)  # options in older stores, which changed no motion
 # Upper bounds per world on slots that a store may request. A simulator allocates its slots at once, so a forged or
@@ -43,6 +44,7 @@ def describe_simulator(sim) -> dict:
         "reactions": sim.device_model.reactions,
         "time_of_impact": sim.time_of_impact,
         "mapped_stiffness": sim.mapped_stiffness,
+        "contact_gradient": None if sim.contact_gradient is None else _options(sim.contact_gradient),
         "solver": _options(sim.solver),
         "integrator": _options(sim.integrator),
     }
@@ -86,12 +88,14 @@ def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
         raise ValueError(
             f"{path}: recovery_speed is {speed!r} in the store; give sim=, a Simulator of the same model and worlds"
         ) from None
-    for name in ("solver", "integrator"):
+    given = [name for name in ("solver", "integrator", "contact_gradient") if kept.get(name) is not None]
+    for name in given:
         try:
             arguments[name] = _made(kept[name])
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            kind = kept[name].get("class") if isinstance(kept[name], dict) else kept[name]
             raise ValueError(
-                f"{path}: its {name} is {short(kept[name].get('class'))}, which this warpsim cannot make ({error}); "
+                f"{path}: its {name} is {short(kind)}, which this warpsim cannot make ({error}); "
                 "give sim=, a Simulator of the same model and worlds"
             ) from error
     return arguments

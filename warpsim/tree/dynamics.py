@@ -31,6 +31,7 @@ class DeviceModel:
     - `threads`: ranges that the worlds are divided into, see `Replay`.
     - `hydroelastic`: the options of `warpsim/contact/hydroelastic/pressure_contact.py`.
     - `reactions`: whether steps keep accelerations and the loads of joints.
+    - `contact_gradient`: see `Simulator`.
     - `beside`: a `Step` whose memory other steps of this device model may share, or None.
     """
 
@@ -48,8 +49,9 @@ class DeviceModel:
         hydroelastic=None,
         reactions: bool = False,
         time_of_impact: bool = False,
+        contact_gradient=None,
     ):
-        self.time_of_impact = time_of_impact
+        self.time_of_impact, self.contact_gradient = time_of_impact, contact_gradient
         self.threads, self.hydroelastic, self.reactions = threads, hydroelastic, reactions
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
