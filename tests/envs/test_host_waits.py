@@ -107,7 +107,7 @@ def environment(task, near: bool, autoreset: str = "SAME_STEP", worlds: int = 4,
 
 
 @pytest.mark.parametrize("autoreset", ["SAME_STEP", "NEXT_STEP", "DISABLED"])
-@pytest.mark.parametrize("task", ["hopper", "inverted_double_pendulum", Humanoid, Busy])
+@pytest.mark.parametrize("task", ["hopper", "inverted_double_pendulum", "push", Humanoid, Busy])
 def test_a_step_waits_for_nothing(task, autoreset):
     env = environment(task, False, autoreset)
     action = torch.zeros((4, *env.single_action_space.shape))

@@ -6,9 +6,10 @@ import importlib.metadata
 import numpy as np
 import pytest
 
-from warpsim.envs import TASKS, VectorEnv
+from warpsim.envs import TASKS, VectorEnv, manipulation
 from warpsim.envs.legged import A1, ground
-from warpsim.envs.manipulation import ARM, CUBE, OPEN, REST, TIP, panda
+from warpsim.envs.manipulation import ARM, CUBE, OPEN, REST, ROOM, TIP, panda, tool_down
+from warpsim.envs.rotations import matrix
 from warpsim.envs.sensing import air_time, body_position, imu, projected_gravity, touches
 from warpsim.simulator import Simulator
 
@@ -20,7 +21,7 @@ except importlib.metadata.PackageNotFoundError:
 pytestmark = [pytest.mark.assets, pytest.mark.skipif(not HERE, reason="needs pip install example-robot-data")]
 
 
-@pytest.mark.parametrize("name", ["Lift", "Quadruped", "QuadrupedRough", "Reach"])
+@pytest.mark.parametrize("name", ["Lift", "Quadruped", "QuadrupedRough", "Reach", "Rotate"])
 def test_spaces_and_arrays(name):
     """Observations lie in their space; the same seed begins the same."""
     env = VectorEnv(TASKS[name], 5, device="cpu")
@@ -85,6 +86,47 @@ def test_a_cube_is_gripped_and_lifted():
     assert sim.kinematics(state.q).numpy()[:, cube, 2].min() > 0.1
     hold(above, OPEN, 100)
     np.testing.assert_allclose(sim.kinematics(state.q).numpy()[:, cube, 2], CUBE, atol=2e-3)
+
+
+def test_the_tool_points_down():
+    """Forward kinematics of `tool_down` is the place and the yaw that were asked for; out of reach it stays finite."""
+    model, rng = panda(cube=True), np.random.default_rng(0)
+    sim = Simulator(model, 64, device="cpu", dtype="float64")
+    place, yaw = rng.uniform(*ROOM, (64, 3)), rng.uniform(-1.5, 1.5, 64)
+    place[np.linalg.norm(place, axis=1) > 0.75] = [0.5, 0.1, 0.2]  # out of reach
+    q = np.tile(model.keyframes["rest"].q, (64, 1))
+    q[:, :7] = tool_down(np, place, yaw)
+    low, high = model.joint_range[:7].T
+    assert (q[:, :7] > low).all() and (q[:, :7] < high).all()
+    poses = sim.kinematics(q).numpy()[:, model.body(TIP)]
+    np.testing.assert_allclose(poses[:, :3], place, atol=1e-12)
+    axes = matrix(np, poses[:, 3:])
+    expected = np.stack([np.cos(yaw), np.sin(yaw), 0.0 * yaw], axis=-1)
+    np.testing.assert_allclose(axes[:, :, 0], expected, atol=1e-12)
+    np.testing.assert_allclose(axes[:, :, 2], np.tile([0.0, 0.0, -1.0], (64, 1)), atol=1e-12)
+    far = tool_down(np, np.array([[2.0, 0.0, 0.5], [0.088, 0.0, 0.333 - 0.2104]]), np.zeros(2))
+    assert np.isfinite(far).all()
+
+
+def test_lift_can_be_done_by_hand():
+    """Over the cube, turned as it is, down, closed, to the target: all cubes are placed, by actions within their bounds."""
+    env = VectorEnv(TASKS["Lift"], 24, device="cpu", autoreset="DISABLED")
+    env.reset(seed=100)
+    for k in range(env.task.episode - 1):
+        cube, tip = (env.view.poses[:, env.sim.model.body(name), :3] for name in ("cube", TIP))
+        goal, grip = cube - tip, 1.0
+        if k < 50:
+            goal[:, 2] += 0.1
+        elif k >= 90:
+            grip = -1.0
+        if k >= 110:
+            goal = env.view.commands["target"] - cube
+        turn = np.remainder(manipulation._turn(env.view) + np.pi, 2 * np.pi) - np.pi
+        action = np.concatenate([goal / 0.05, turn[:, None], np.full((24, 1), grip)], axis=-1)
+        _, _, ended, _, info = env.step(np.clip(action, -1, 1).astype(np.float32))
+        assert not ended.any()
+        assert k >= 90 or not env.succeeded().any()
+    assert env.succeeded().all() and info["reward_carry"].min() > 9.0
 
 
 def test_reach_and_lift_are_told_where():

@@ -7,7 +7,7 @@ import inspect
 import re
 
 from warpsim.base.checks import listed, short
-from warpsim.envs import manipulation, mujoco_tasks, velocity
+from warpsim.envs import in_hand, manipulation, mujoco_tasks, pushing, velocity
 from warpsim.envs.task import Task
 
 TASKS = {
@@ -26,11 +26,13 @@ TASKS = {
         mujoco_tasks.InvertedDoublePendulum,
         mujoco_tasks.InvertedPendulum,
         manipulation.Lift,
+        pushing.Push,
         mujoco_tasks.Pusher,
         velocity.Quadruped,
         velocity.QuadrupedRough,
         manipulation.Reach,
         mujoco_tasks.Reacher,
+        in_hand.Rotate,
         mujoco_tasks.Swimmer,
         mujoco_tasks.Walker2d,
     )
