@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page and the picture of `python -m benchmarks.train`: who is ahead in equal processor time, by the median of seeds."""
+
+import pathlib
+import statistics
+
+SATURATED = 0.95  # share of the way from standing still to the best return
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def write_page(rows: dict, out: pathlib.Path) -> None:
+    """Write train.md to the folder, and the picture beside it, or among the docs' pictures for the committed results."""
+    if not any(run.algorithm in ("shac", "ppo") for run in rows):
+        print("no trainings yet, no page")
+        return
+    committed = out.resolve() == ROOT / "benchmarks" / "results"
+    picture = ROOT / "docs" / "pictures" / "train.png" if committed else out / "train.png"
+    drawn = draw(rows, picture)
+    link = "../../docs/pictures/train.png" if committed else "train.png"
+    (out / "train.md").write_text(report(rows, link if drawn else None))
+
+
+def tasks_of(rows: dict) -> list[str]:
+    return list(dict.fromkeys(run.task for run in rows if run.algorithm in ("shac", "ppo")))
+
+
+def rows_of(rows: dict, task: str, algorithm: str, variant: str = "") -> list[dict]:
+    """The rows of one task, algorithm and variant, by seed."""
+    found = [(run.seed, row) for run, row in rows.items() if (run.task, run.algorithm) == (task, algorithm)]
+    return [row for _, row in sorted((x for x in found if x[1]["variant"] == variant), key=lambda x: x[0])]
+
+
+def values_at(rows: list[dict], mark: str, key: str = "return") -> list[float]:
+    """The values at a processor time. A training that diverged before keeps the last that it had."""
+    found = []
+    for row in rows:
+        if mark in row["judged"]:
+            found.append(row["judged"][mark][key])
+        elif "failed" in row and row["judged"]:
+            found.append(row["judged"][max(row["judged"], key=float)][key])
+    return found
+
+
+def cell(values: list[float]) -> str:
+    """Median, and the range of how many."""
+    if not values:
+        return ""
+    digits = 0 if max(map(abs, values)) >= 100.0 else 1
+    shown = [f"{x:,.{digits}f}" for x in (statistics.median(values), min(values), max(values))]
+    return f"{shown[0]} ({shown[1]} to {shown[2]}; {len(values)})"
+
+
+def ahead(shac: list[float], ppo: list[float]) -> str:
+    """Who has the larger median; empty unless both have as many seeds."""
+    if not shac or len(shac) != len(ppo):
+        return ""
+    a, b = statistics.median(shac), statistics.median(ppo)
+    return "SHAC" if a > b else "PPO" if b > a else "equal"
+
+
+def marks_of(rows: dict, task: str) -> list[str]:
+    """The processor times of a task's comparison: 1, 3 and 10 minutes where there are such, else the last."""
+    there = {m for name in ("shac", "ppo") for row in rows_of(rows, task, name) for m in row["judged"]}
+    return [m for m in ("1", "3", "10") if m in there] or sorted(there, key=float)[-1:]
+
+
+def still(rows: dict, task: str) -> float | None:
+    """The return of standing still."""
+    found = rows_of(rows, task, "standing")
+    return found[0]["judged"]["0"]["return"] if found else None
+
+
+def saturation(rows: dict, task: str) -> tuple[str, str] | None:
+    """Median processor times of SHAC and PPO until 95 % of the best return, where the medians of both are there at the end.
+
+    The share is counted from the return of standing still. None: not both are there.
+    """
+    base, runs, last = still(rows, task), {}, marks_of(rows, task)[-1:]
+    for name in ("shac", "ppo"):
+        runs[name] = rows_of(rows, task, name)
+    if base is None or not last or not all(runs.values()):
+        return None
+    ends = [statistics.median(x) for name in runs if (x := values_at(runs[name], last[0]))]
+    goal = base + SATURATED * (max(ends) - base)
+    if len(ends) < 2 or min(ends) < goal or max(ends) <= base:
+        return None
+    times = []
+    for found in runs.values():
+        reached = [
+            next((float(m) for m in sorted(r["judged"], key=float) if r["judged"][m]["return"] >= goal), None)
+            for r in found
+        ]
+        there = sorted(x for x in reached if x is not None)
+        never = len(reached) - len(there)
+        middle = (len(reached) - 1) // 2
+        shown = f"{there[middle]:g}" if middle < len(there) else "not reached"
+        times.append(shown + (f" ({never} of {len(reached)} not)" if never else ""))
+    return tuple(times)
+
+
+def report(rows: dict, picture: str | None) -> str:
+    lines = ["# What policies learn", ""]
+    lines += [
+        "Policies by SHAC and by PPO (rsl_rl) after equal processor time of one thread: return of the mean action, in the true contact, over 10 episodes; median over",
+        "seeds (range; number of seeds). Installing, compiling and judging do not count. `python -m benchmarks.train` makes this page from `train.jsonl`, a line per training.",
+        "",
+    ]
+    lines += [*(["![Return against processor time, SHAC and PPO, by task](" + picture + ")", ""] if picture else [])]
+    lines += [*verdict(rows), "", *table(rows), *saturated(rows), *timed(rows), *others(rows), *origin(rows)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def verdict(rows: dict) -> list[str]:
+    """At each processor time, on how many tasks SHAC is ahead."""
+    lines = []
+    for mark in ("1", "3", "10"):
+        found = {
+            task: who
+            for task in tasks_of(rows)
+            if (who := ahead(*(values_at(rows_of(rows, task, name), mark) for name in ("shac", "ppo"))))
+        }
+        if found:
+            first = [task for task, who in found.items() if who == "SHAC"]
+            behind = [task for task, who in found.items() if who != "SHAC"]
+            text = (
+                f"- {mark} CPU-minute{'' if mark == '1' else 's'}: SHAC is ahead on {len(first)} of {len(found)} tasks"
+            )
+            lines.append(text + (f"; not on {', '.join(behind)}" if behind else ""))
+    return lines
+
+
+def table(rows: dict) -> list[str]:
+    lines = ["| task | CPU-minutes | SHAC | PPO | ahead | env-steps SHAC, PPO | standing, random |", "|---" * 7 + "|"]
+    for task in tasks_of(rows):
+        base = [rows_of(rows, task, name) for name in ("standing", "random")]
+        base = ", ".join(f"{x[0]['judged']['0']['return']:,.0f}" for x in base if x)
+        for mark in marks_of(rows, task):
+            both = [rows_of(rows, task, name) for name in ("shac", "ppo")]
+            values = [values_at(found, mark) for found in both]
+            steps = [values_at(found, mark, "env_steps") for found in both]
+            shown = ", ".join(f"{statistics.median(x):,.0f}" if x else "–" for x in steps)
+            cells = [task, mark, *map(cell, values), ahead(*values), shown, base]
+            lines.append(f"| {' | '.join(cells)} |")
+    failed = {f"{run.task} by {run.algorithm} {run.variant}".strip(): 0 for run, row in rows.items() if "failed" in row}
+    for run, row in rows.items():
+        if "failed" in row:
+            failed[f"{run.task} by {run.algorithm} {run.variant}".strip()] += 1
+    told = "; ".join(f"{name}: {count}" for name, count in failed.items())
+    return [*lines, "", *([f"Trainings that diverged, which keep their last return: {told}.", ""] if told else [])]
+
+
+def saturated(rows: dict) -> list[str]:
+    found = {task: times for task in tasks_of(rows) if (times := saturation(rows, task))}
+    if not found:
+        return []
+    lines = [
+        "Where both reach 95 % of the way from standing still to the best median, the CPU-minutes until then (medians, at the times of judging):",
+        "",
+    ]
+    lines += ["| task | SHAC | PPO |", "|---|---|---|"]
+    return [*lines, *(f"| {task} | {a} | {b} |" for task, (a, b) in found.items()), ""]
+
+
+def timed(rows: dict) -> list[str]:
+    lines = []
+    for task in tasks_of(rows):
+        with_it, seeds = rows_of(rows, task, "shac", "time_of_impact"), set()
+        seeds = {row["seed"] for row in with_it}
+        without = [row for row in rows_of(rows, task, "shac") if row["seed"] in seeds]
+        for mark in marks_of(rows, task) if with_it else ():
+            if values := values_at(with_it, mark):
+                lines.append(f"| {task} | {mark} | {cell(values)} | {cell(values_at(without, mark))} |")
+    head = ["SHAC with impacts inside a step while it learns (`time_of_impact`):", ""]
+    head += ["| task | CPU-minutes | with | without |", "|---|---|---|---|"]
+    return [*head, *lines, ""] if lines else []
+
+
+def others(rows: dict) -> list[str]:
+    lines = []
+    for task in dict.fromkeys(run.task for run in rows if run.algorithm == "gymnasium"):
+        found = rows_of(rows, task, "gymnasium")
+        for mark in sorted({m for row in found for m in row["judged"]}, key=float):
+            steps = statistics.median(values_at(found, mark, "env_steps"))
+            lines.append(f"| {task} | {mark} | {cell(values_at(found, mark))} | {steps:,.0f} |")
+    head = [
+        "SB3's PPO on Gymnasium's own environment, as long:",
+        "",
+        "| task | CPU-minutes | return | env-steps |",
+        "|---|---|---|---|",
+    ]
+    return [*head, *lines, ""] if lines else []
+
+
+def origin(rows: dict) -> list[str]:
+    """Commits, days, machines and loads of the rows, by commit."""
+    lines = ["| commit | trainings | days | load | machine |", "|---|---|---|---|---|"]
+    for commit in dict.fromkeys(row["commit"] for row in rows.values()):
+        own = [row for row in rows.values() if row["commit"] == commit]
+        tasks = ", ".join(dict.fromkeys(row["task"] for row in own))
+        days = sorted({row["date"] for row in own})
+        loads = [x for row in own for x in row["load"]]
+        machines = sorted({f"{row['machine']['processor']}, {row['machine']['cores']} cores" for row in own})
+        cells = [
+            commit,
+            f"{len(own)}: {tasks}",
+            ", ".join(days),
+            f"{min(loads):.0f} to {max(loads):.0f}",
+            "; ".join(machines),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    note = (
+        "The rows are of these commits; a load above the number of cores lengthens processor times, of both algorithms alike. The same seed gives the same bits, "
+        "and so does a training that is resumed (`tests/envs/test_learner.py`)."
+    )
+    return [note, "", *lines, ""]
+
+
+def draw(rows: dict, path: pathlib.Path) -> bool:
+    """Curves of the medians and ranges against processor time, a panel per task. False without matplotlib."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib.figure import Figure
+    except ImportError:
+        return False
+    tasks = tasks_of(rows)
+    columns = min(3, len(tasks))
+    lines = -(-len(tasks) // columns)
+    figure = Figure(figsize=(3.1 * columns, 2.2 * lines), layout="constrained")
+    for k, task in enumerate(tasks):
+        axes = figure.add_subplot(lines, columns, k + 1)
+        for name, color in (("shac", "#1f5fbf"), ("ppo", "#d9822b")):
+            found = rows_of(rows, task, name)
+            marks = sorted({m for row in found for m in row["judged"]}, key=float)
+            marks = [m for m in marks if len(values_at(found, m)) == len(found)]
+            points = [values_at(found, m) for m in marks]
+            times = [float(m) for m in marks]
+            axes.plot(times, [statistics.median(x) for x in points], color=color, lw=1.6, label=name.upper())
+            axes.fill_between(times, [min(x) for x in points], [max(x) for x in points], color=color, alpha=0.18, lw=0)
+        if (base := still(rows, task)) is not None:
+            axes.axhline(base, color="0.6", lw=0.8, ls=":")
+        axes.set_title(task, fontsize=9)
+        axes.tick_params(labelsize=7)
+        if k == 0:
+            axes.legend(fontsize=7, frameon=False)
+        if k // columns == lines - 1:
+            axes.set_xlabel("CPU-minutes", fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    return True
