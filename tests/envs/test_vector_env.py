@@ -58,7 +58,9 @@ def same(a, b) -> None:
         np.testing.assert_array_equal(x, y)
 
 
-NEEDS_ROBOTS = ("Lift", "Quadruped", "QuadrupedRough", "Reach")  # of example-robot-data; see test_robots.py
+NEEDS_ROBOTS = (  # of example-robot-data and mjlab; see test_robots.py and test_legged.py
+    *("G1", "G1Rough", "Go1", "Go1Rough", "Lift", "Quadruped", "QuadrupedRough", "Reach", "Rotate"),
+)
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if name not in NEEDS_ROBOTS])

@@ -13,6 +13,7 @@ import tyro
 from tyro.conf import Positional
 
 from warpsim.base import checks
+from warpsim.tools.cli_tasks import Tasks
 from warpsim.tools.cli_training import Export, Play, Train
 from warpsim.tools.cli_training import console as _console
 
@@ -615,6 +616,7 @@ COMMANDS = {
     "view": View,
     "bench": Bench,
     "demo": Demo,
+    "tasks": Tasks,
     "train": Train,
     "play": Play,
     "export": Export,
