@@ -106,7 +106,14 @@ def report(rows: dict, picture: str | None) -> str:
         "",
     ]
     lines += [*(["![Return against processor time, SHAC and PPO, by task](" + picture + ")", ""] if picture else [])]
-    lines += [*verdict(rows), "", *table(rows), *saturated(rows), *timed(rows), *others(rows), *origin(rows)]
+    lines += [
+        *(*(told := verdict(rows)), *([""] if told else [])),
+        *table(rows),
+        *saturated(rows),
+        *timed(rows),
+        *others(rows),
+        *origin(rows),
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
