@@ -31,11 +31,12 @@ import warpsim as ws
 from warpsim.tools.demo import robot_path
 from warpsim.tools.runs import perturbed_start
 
-WORLDS, HORIZON, SUBSTEPS, DT = 32, 32, 2, 0.02
+WORLDS, HORIZON, SUBSTEPS, DT = 32, 8, 2, 0.02
 SMOOTHING = 0.3  # of the contact that is differentiated
 EPISODE = 250  # steps, after which a world starts anew
 GAMMA, LAMBDA = 0.98, 0.95
-RATE, CRITIC_RATE, LONGEST_GRADIENT = 3e-3, 2e-3, 1.0
+RATE, CRITIC_RATE, LONGEST_GRADIENT = 5e-3, 2e-3, 1.0
+NOISE = 0.4  # standard deviation of the controls while it learns
 LOWEST, HIGHEST = 0.25, 1.1  # height of the torso [m] outside of which a world starts anew
 # Random search: size of the perturbations, of a step, and pairs that count.
 ARS_WORLDS, ARS_NOISE, ARS_RATE, ARS_BEST = 64, 0.2, 0.2, 16
@@ -58,11 +59,11 @@ def network(outputs: int, *, bounded: bool, seed: int, hidden=(64, 64)) -> torch
     torch.manual_seed(seed)
     layers = []
     for inputs, size in itertools.pairwise((27, *hidden, outputs)):
-        layers += [torch.nn.Linear(inputs, size), torch.nn.ELU()]
+        layers += [torch.nn.Linear(inputs, size), torch.nn.ELU(), torch.nn.LayerNorm(size)]
     with torch.no_grad():
-        layers[-2].weight *= 0.1
-        layers[-2].bias.zero_()
-    return torch.nn.Sequential(*layers[:-1], *([torch.nn.Tanh()] if bounded else []))
+        layers[-3].weight *= 0.1
+        layers[-3].bias.zero_()
+    return torch.nn.Sequential(*layers[:-2], *([torch.nn.Tanh()] if bounded else []))
 
 
 class Ants:
@@ -117,6 +118,7 @@ def horizon(ants: Ants, policy, critic, steps: int):
     for _ in range(steps):
         seen.append(observe(q, v))
         control = policy(seen[-1])
+        control = torch.clamp(control + NOISE * torch.randn_like(control), -1.0, 1.0)
         q, v = ants.step(q, v, control)
         r = reward(v, q, control)
         total = total + discount * r
@@ -133,7 +135,7 @@ def horizon(ants: Ants, policy, critic, steps: int):
     return -total.mean() / steps, torch.cat([x.detach() for x in seen]), (1 - GAMMA) * torch.cat(targets[::-1])
 
 
-def learn(iterations: int = 48, seed: int = 0, every: int = 8, smoothing: float = SMOOTHING):
+def learn(iterations: int = 192, seed: int = 0, every: int = 32, smoothing: float = SMOOTHING):
     """SHAC: the policy, and rows (env-steps, seconds, speed)."""
     ants, judge = Ants(WORLDS, seed, smoothing), Ants(ARS_WORLDS, seed + 1)
     policy, critic = network(8, bounded=True, seed=seed), network(1, bounded=False, seed=seed + 1)

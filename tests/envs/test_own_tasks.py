@@ -194,6 +194,7 @@ def test_settings_belong_to_the_task():
         ({"shac": {"entropy": 0.1}}, "'entropy'"),
         ({"ppo": {"iterations": 0}}, r"\['iterations'\] is 0"),
         ({"ppo": {"horizon": 1.5}}, r"\['horizon'\] is 1.5"),
+        ({"ppo": {"horizon": None}}, r"\['horizon'\] is None"),
         ({"ppo": {"hidden": 64}}, r"\['hidden'\] is 64"),
         ({"ppo": {"hidden": (64, 0)}}, r"\['hidden'\] is 0"),
         ({"ppo": {"gamma": 1.1}}, r"\['gamma'\] is 1.1"),
@@ -205,7 +206,8 @@ def test_settings_belong_to_the_task():
 
 
 BAD = {
-    ("iterations", "envs", "horizon", "epochs", "minibatches"): (0, 1.5, True, "3", None),
+    ("iterations", "envs", "epochs", "minibatches", "horizon_steps"): (0, 1.5, True, "3", None),
+    ("horizon",): (0, 1.5, True, "3"),
     ("hidden",): ((), 64, "64", (64, 0), (64.0,)),
     ("activation", "schedule"): ("ELU", None, 1),
     ("obs_normalization",): (1, None, "yes"),
@@ -282,6 +284,11 @@ def test_settings_of_shac_reach_it(torch):
     }.items():
         assert learned(**{name: value}) != plain, name
     assert np.isfinite(learned(max_state_gradient=float("inf"), max_grad_norm=float("inf"))[-1])
+    for given, actions in (({}, 5), ({"horizon_steps": 11}, 2), ({"horizon_steps": 3}, 1), ({"horizon": 4}, 4)):
+        learner = make_learner("shac", "hopper", num_envs=2, device="cpu", learning={"shac": given})
+        assert learner.horizon == actions, given  # an action of the hopper is four physics steps
+        learner.iterate()
+        assert learner.env_steps == 2 * actions
 
 
 def test_settings_on_the_command_line(torch, here, capsys):

@@ -46,6 +46,10 @@ def _pair(value, name: str) -> tuple:
     return tuple(_below_one(x, f"an entry of {name}") for x in value)
 
 
+def _count_or_none(value, name: str) -> int | None:
+    return None if value is None else whole(value, name, 1)
+
+
 def _rate_or_none(value, name: str) -> float | None:
     return None if value is None else positive(value, name)
 
@@ -146,11 +150,13 @@ class ShacSettings(_Settings):
     Parameters
     ----------
     iterations : int
-        Rounds of `horizon` actions and an update.
+        Rounds of some actions and an update.
     envs : int
         Worlds at once.
-    horizon : int
-        Actions that are differentiated at a time.
+    horizon_steps : int
+        Physics steps that are differentiated at a time: as many actions as fit, by the task's `decimation`, at least 1.
+    horizon : int, optional
+        Actions that are differentiated at a time; None: by `horizon_steps`.
     hidden : tuple of int
         Units of each layer of actor and critic.
     activation : str
@@ -188,8 +194,10 @@ class ShacSettings(_Settings):
     0.3
     """
 
+    iterations: int = _set(1000, _count)
     envs: int = _set(64, _count)
-    horizon: int = _set(16, _count)
+    horizon: int | None = _set(None, _count_or_none)
+    horizon_steps: int = _set(20, _count)
     learning_rate: float = _set(2e-3, positive)
     critic_learning_rate: float | None = _set(None, _rate_or_none)
     betas: tuple[float, float] = _set((0.7, 0.95), _pair)
@@ -210,7 +218,7 @@ BEFORE = {
     "shac": {
         **{"activation": "elu", "obs_normalization": True, "init_std": math.exp(-1.0), "betas": (0.7, 0.95)},
         **{"critic_learning_rate": None, "epochs": 8, "minibatches": 4, "max_grad_norm": 1.0, "target_decay": 0.4},
-        **{"max_state_gradient": 3.0, "smoothing": 0.3},
+        **{"max_state_gradient": 3.0, "smoothing": 0.3, "horizon": 16, "horizon_steps": 20},
     },
 }
 

@@ -198,7 +198,12 @@ class Learner:
     @property
     def env_steps(self) -> int:
         """Number of actions in all environments of all processes so far."""
-        return self.iteration * self.settings.horizon * self.num_envs
+        return self.iteration * self.horizon * self.num_envs
+
+    @property
+    def horizon(self) -> int:
+        """Number of actions in an iteration."""
+        return self.settings.horizon
 
     def iterate(self) -> dict:
         """One iteration of acting and learning.

@@ -326,7 +326,7 @@ class CartPole(Task):
 
     model = staticmethod(lambda: _own("cartpole"))
     timestep, decimation, episode = 0.01, 2, 500
-    learning = {"ppo": {"iterations": 100}, "shac": {"iterations": 100}}
+    learning = {"ppo": {"iterations": 100}, "shac": {"iterations": 100, "horizon_steps": 32}}
     observations = {"positions": positions(), "velocities": velocities()}
     rewards = {
         "upright": lambda s: s.xp.cos(s.q[:, 1]),

@@ -86,6 +86,11 @@ class ShacLearner(Learner):
         own = {"solver": None, "integrator": None, "options": {**options, "solver": softened}}
         return {"requires_grad": True, **smooth, **own}
 
+    @property
+    def horizon(self) -> int:
+        own = self.settings
+        return max(1, own.horizon_steps // self.env.task.decimation) if own.horizon is None else own.horizon
+
     def _judged_by(self) -> dict:
         seen = {name: value for name, value in self.kind.smooth.items() if name == "observations"}
         return super()._judged_by() | seen
@@ -148,7 +153,7 @@ class ShacLearner(Learner):
 
     def _stretch(self):
         """Roll out `horizon` actions; returns the critic's data `(horizon, environments, …)` and the policy's loss."""
-        horizon, gamma = self.settings.horizon, self.settings.gamma
+        horizon, gamma = self.horizon, self.settings.gamma
         n, rows = len(self.observation), {name: [] for name in ("raw", "seen", "reward", "ended", "next")}
         gain, discount = torch.zeros(n, device=self.torch_device), torch.ones(n, device=self.torch_device)
         loss, observation = 0.0, self.observation
@@ -211,7 +216,7 @@ class ShacLearner(Learner):
         """Fit the critic to TD(λ) returns; returns the mean squared error of the last pass."""
         reward, ended, following = stretch["reward"], stretch["ended"], stretch["next"]
         goal, goals, lam = following[-1], [], self.settings.lam
-        for k in reversed(range(self.settings.horizon)):
+        for k in reversed(range(self.horizon)):
             ahead = (1.0 - lam) * following[k] + lam * goal
             goal = reward[k] + self.settings.gamma * torch.where(ended[k], following[k], ahead)
             goals.append(goal)
