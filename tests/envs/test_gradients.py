@@ -119,3 +119,26 @@ def test_what_has_no_gradient_is_refused():
         VectorEnv(Smooth, 1, requires_grad=True, device="cpu")
     with pytest.raises(ValueError, match="requires_grad"):
         VectorEnv(Smooth, 1, device="cpu").detach()
+
+
+def test_swing_up_begins_below_and_is_smooth():
+    """The pole hangs at the start and success is to stand; by a push of the cart the reward of a hanging pole has a slope in every world."""
+    kind = TASKS["CartPoleSwingUp"]
+    env = VectorEnv(kind, 8, device="cpu", array="torch", requires_grad=True, autoreset="DISABLED")
+    observation, _ = env.reset(seed=100)
+    assert (observation[:, 1] < -0.99).all() and not env.succeeded().any()
+    push = torch.zeros((8, 1), requires_grad=True)
+    for _ in range(10):
+        reward, terminated = env.step(push)[1:3]
+    assert not terminated.any() and (abs(torch.autograd.grad(reward.sum(), push)[0]) > 1e-3).all()
+
+
+@pytest.mark.parametrize("name", ["Humanoid", "HumanoidStandup"])
+def test_humanoids_learn_by_gradients(name):
+    """`smooth` leaves out what has no derivative: rewards have gradients by actions in every world."""
+    kind = TASKS[name]
+    env = VectorEnv(kind, 2, device="cpu", array="torch", requires_grad=True, **kind.smooth)
+    env.reset(seed=100)
+    action = torch.zeros((2, 17), requires_grad=True)
+    gradient = torch.autograd.grad(env.step(action)[1].sum(), action)[0]
+    assert torch.isfinite(gradient).all() and (gradient.norm(dim=1) > 1e-3).all()

@@ -14,7 +14,7 @@ from warpsim.envs.com_based import centre_inertia, centre_of_mass, centre_veloci
 from warpsim.envs.rotations import norm, rotated
 from warpsim.envs.sensing import body_index, body_position, displacement
 from warpsim.envs.task import Task
-from warpsim.envs.terms import Term, action_squared, forward_velocity, positions, start_noise, velocities
+from warpsim.envs.terms import Term, action_squared, forward_velocity, positions, start_from, start_noise, velocities
 from warpsim.solve.mujoco import MuJoCo
 
 
@@ -178,10 +178,29 @@ class Humanoid(Task):
     }
     terminations = {"unhealthy": lambda s: ~_upright(s)}
     starts = (start_noise(q=0.01, v=0.01),)
+    # without what has no derivative, the velocity is the torso's, and what keeps it up is smooth
+    smooth = {
+        "observations": {"positions": observations["positions"], "velocities": observations["velocities"]},
+        "rewards": {
+            "forward": (1.25, lambda s: s.v[:, 0]),
+            "survive": (5.0, lambda s: 0.5 * _margin(s, s.q[:, 2], 1.0, 0.35) + 0.5 * _torso_up(s)),
+            "ctrl": rewards["ctrl"],
+        },
+    }
 
 
 def _upright(s):
     return (s.q[:, 2] > 1.0) & (s.q[:, 2] < 2.0)
+
+
+def _margin(s, value, least: float, width: float):
+    """1 from `width` above `least` on, 0 at `least`, with a slope that is continuous down to `width` below."""
+    return 1.0 - s.xp.clip((least + width - value) / width, 0.0, 2.0) ** 2
+
+
+def _torso_up(s):
+    """Cosine of the torso's inclination."""
+    return 1.0 - 2.0 * (s.q[:, 4] ** 2 + s.q[:, 5] ** 2)
 
 
 def _impact(s):
@@ -200,6 +219,10 @@ class HumanoidStandup(Task):
         "quadctrl": (-0.1, lambda s: (s.control**2).sum(-1)),
         "impact": lambda s: -_impact(s),
         "constant": lambda s: 1.0 + 0.0 * s.q[:, 2],
+    }
+    smooth = {
+        "observations": Humanoid.smooth["observations"],
+        "rewards": {"linup": rewards["linup"], "quadctrl": rewards["quadctrl"], "constant": rewards["constant"]},
     }
     starts = (start_noise(q=0.01, v=0.01),)
 
@@ -335,6 +358,29 @@ class CartPole(Task):
     }
     terminations = {"fallen": lambda s: (abs(s.q[:, 1]) > 0.5) | (abs(s.q[:, 0]) > 2.0)}
     starts = (start_noise(q=0.1, v=0.1),)
+
+
+class CartPoleSwingUp(CartPole):
+    """The pole of the cart-pole hangs at first; it swings up and stays up, in the middle of the rail.
+
+    The root in "upright" gives hanging poles a slope upward: by the cosine itself a pole at rest has none.
+    """
+
+    learning = {"ppo": {"iterations": 200}, "shac": {"iterations": 300, "horizon_steps": 64, "init_std": 1.0}}
+    observations = {
+        "cart": lambda s: s.q[:, :1],
+        "cos": lambda s: s.xp.cos(s.q[:, 1:]),
+        "sin": lambda s: s.xp.sin(s.q[:, 1:]),
+        "velocities": velocities(),
+    }
+    rewards = {
+        "upright": lambda s: (0.5 + 0.5 * s.xp.cos(s.q[:, 1]) + 1e-3) ** 0.5,
+        "middle": (-0.05, lambda s: s.q[:, 0] ** 2),
+        "ctrl": (-1e-3, action_squared),
+    }
+    terminations = {}
+    success = {"upright": lambda s: s.xp.cos(s.q[:, 1]) > 0.95}
+    starts = (start_from("hanging"), start_noise(q=0.1, v=0.1))
 
 
 def _own(name: str) -> str:

@@ -15,6 +15,7 @@ TASKS = {
     for kind in (
         mujoco_tasks.Ant,
         mujoco_tasks.CartPole,
+        mujoco_tasks.CartPoleSwingUp,
         velocity.G1,
         velocity.G1Rough,
         velocity.Go1,
