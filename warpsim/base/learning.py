@@ -56,6 +56,7 @@ def _rate_or_none(value, name: str) -> float | None:
 
 _activation = functools.partial(choice, known=("elu", "gelu", "relu", "selu", "swish", "tanh"))
 _schedule = functools.partial(choice, known=("adaptive", "fixed"))
+_symmetry = functools.partial(choice, known=("none", "augmentation", "loss"))
 
 
 def _set(default, check):
@@ -129,6 +130,9 @@ class PpoSettings(_Settings):
         Limit of the gradient's norm; inf is none.
     init_std : float
         Initial standard deviation of the actions.
+    symmetry : str
+        augmentation learns from mirrored copies of the data too, loss penalizes acting differently in mirrored states
+        (Mittal et al., 2024); none does neither. The task says how it is mirrored (`Task.symmetry`).
 
     Examples
     --------
@@ -141,6 +145,7 @@ class PpoSettings(_Settings):
     clip: float = _set(0.2, positive)
     entropy: float = _set(0.0, _weight)
     value_loss_coef: float = _set(1.0, _weight)
+    symmetry: Literal["none", "augmentation", "loss"] = _set("none", _symmetry)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -214,6 +219,7 @@ BEFORE = {
     "ppo": {
         **{"activation": "elu", "obs_normalization": True, "init_std": 1.0, "clip": 0.2, "epochs": 5, "minibatches": 4},
         **{"schedule": "adaptive", "desired_kl": 0.01, "value_loss_coef": 1.0, "max_grad_norm": 1.0},
+        **{"symmetry": "none"},
     },
     "shac": {
         **{"activation": "elu", "obs_normalization": True, "init_std": math.exp(-1.0), "betas": (0.7, 0.95)},

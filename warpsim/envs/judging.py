@@ -58,7 +58,7 @@ class Judge:
         host = env.arrays.host
         observation, _ = env.reset(seed=EVALUATION_SEED)
         total, live = np.zeros(episodes, np.float32), np.ones(episodes, dtype=bool)
-        good = np.zeros(episodes, dtype=bool)
+        good, measured = np.zeros(episodes, dtype=bool), dict.fromkeys(env.task.measures, 0.0)
         start = env.state.q.numpy()[:, 0].copy()
         end, length, rows = start.copy(), np.zeros(episodes, int), []
         with self.acting():
@@ -69,6 +69,8 @@ class Judge:
                 observation, reward, terminated, truncated, _ = env.step(self.act(observation))
                 total = total + np.where(live, host(reward), np.float32(0.0))
                 good = np.where(live, host(env.succeeded()), good) if env.task.success else good
+                for name, values in env.measured().items():
+                    measured[name] += float(np.where(live, host(values), 0.0).sum())
                 end, length = np.where(live, env.state.q.numpy()[:, 0], end), length + live
                 live = live & ~host(terminated | truncated)
                 if not live.any() or stops:
@@ -76,6 +78,7 @@ class Judge:
         found = {"returns": total.tolist(), "distances": (end - start).tolist(), "lengths": length.tolist()}
         found |= {"return": float(total.mean()), "distance": float((end - start).mean())}
         found |= {"success": float(good.mean())} if env.task.success else {}
+        found |= {"measures": {n: x / length.sum() for n, x in measured.items()}} if measured else {}
         if record:
             q, v, times = (np.stack(x) for x in zip(*rows, strict=True))
             found["trajectory"] = Trajectory(env.sim.model, q, v, times)

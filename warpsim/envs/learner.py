@@ -25,7 +25,8 @@ from warpsim.files.store.plain import from_plain, to_plain
 torch = import_or_explain("torch", "train")
 
 REMEMBERED = 100  # number of episodes in the reported mean return
-KEPT = ("iteration", "observation", "returns", "finished", "episodes", "seconds", "idle")
+KEPT = ("iteration", "observation", "privileged", "returns", "finished", "episodes", "seconds", "idle")
+LATER = {"idle": 0, "privileged": None}  # what checkpoints of earlier versions lack
 PATIENCE = 20  # iterations in a row without a usable gradient after which a training stops
 
 
@@ -106,7 +107,8 @@ class Learner:
         self.compile_seconds = self._compiled()
         self.env = self._environment(own, "SAME_STEP", first_world=self.world.rank * own, **self._options())
         self.torch_device = str(self.env.arrays.made(np.zeros(1)).device)
-        self.observation, _ = self.env.reset(seed=self.seed)
+        self.observation, info = self.env.reset(seed=self.seed)
+        self.privileged = info.get("critic")  # what the critic sees, in a task with `critic_observations`
         self._random = None
         with self._own_random():
             self._build()
@@ -292,7 +294,7 @@ class Learner:
         self.env.load_state_dict(from_plain(kept["env"]))
         self._random = kept["random"]
         for name in KEPT:
-            setattr(self, name, kept.get(name, 0) if name == "idle" else kept[name])
+            setattr(self, name, kept.get(name, LATER[name]) if name in LATER else kept[name])
 
 
 def write_whole(path, content: bytes) -> None:

@@ -163,10 +163,13 @@ G1 = LeggedRobot(
 )
 
 
+LEVELS = 4  # of difficulty of the rough ground
+
+
 @functools.cache
 def ground():
     """The rough ground of the tasks."""
-    return terrain(levels=4)
+    return terrain(levels=LEVELS)
 
 
 @functools.cache

@@ -82,8 +82,9 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         found = []
         for part, rows in self._rows():
             own = options if mask is None else {**options, "reset_mask": np.asarray(mask)[rows]}
-            found.append(part.reset(seed=seed, options=own)[0])
-        return self._wide(found), {}
+            found.append(part.reset(seed=seed, options=own))
+        observations, infos = zip(*found, strict=True)
+        return self._wide(observations), self._info(infos)
 
     def step(self, actions):
         """As `VectorEnv.step`."""
@@ -106,9 +107,13 @@ class MixedEnv(gymnasium.vector.VectorEnv):
             for name, values in own.items():
                 if name == "final_info":
                     continue
-                shape = self.observation_space.shape if name == "final_obs" else (self.num_envs,)
-                target = info.setdefault(name, np.zeros(shape, values.dtype))
-                target[(rows, slice(0, values.shape[1])) if name == "final_obs" else rows] = values
+                if values.ndim == 1:
+                    info.setdefault(name, np.zeros(self.num_envs, values.dtype))[rows] = values
+                    continue
+                widest = max(x[name].shape[1] for x in infos if name in x)
+                width = self.observation_space.shape[1] if name == "final_obs" else widest
+                target = info.setdefault(name, np.zeros((self.num_envs, width), values.dtype))
+                target[rows, : values.shape[1]] = values
         if any("final_info" in own for own in infos):
             info["final_info"] = self._info([own.get("final_info", {}) for own in infos])
         return info

@@ -19,9 +19,14 @@ import_or_explain("rsl_rl", "train")
 from rsl_rl.algorithms import PPO  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 
+LOSS_WEIGHT = 1.0  # of the mirror loss
 
-def _configuration(own: PpoSettings) -> dict:
-    """The settings in rsl_rl's names."""
+
+def _configuration(own: PpoSettings, critic: str, mirrored) -> dict:
+    """The settings in rsl_rl's names.
+
+    `critic` names what the critic sees; `mirrored` appends mirrored observations and actions to those given.
+    """
     network = {"class_name": "MLPModel", "hidden_dims": list(own.hidden), "activation": own.activation}
     network["obs_normalization"] = own.obs_normalization
     noise = {"class_name": "GaussianDistribution", "init_std": own.init_std, "std_type": "log"}
@@ -29,8 +34,15 @@ def _configuration(own: PpoSettings) -> dict:
     algorithm = {"class_name": "PPO"} | {name: getattr(own, name) for name in names}
     algorithm |= {"clip_param": own.clip, "entropy_coef": own.entropy}
     algorithm |= {"num_learning_epochs": own.epochs, "num_mini_batches": own.minibatches}
+    if own.symmetry != "none":
+        algorithm["symmetry_cfg"] = {
+            "data_augmentation_func": mirrored,
+            "use_data_augmentation": own.symmetry == "augmentation",
+            "use_mirror_loss": own.symmetry == "loss",
+            "mirror_loss_coeff": LOSS_WEIGHT,
+        }
     return {
-        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+        "obs_groups": {"actor": ["policy"], "critic": [critic]},
         "actor": network | {"distribution_cfg": noise},
         "critic": network,
         "algorithm": algorithm,
@@ -58,25 +70,39 @@ class PpoLearner(Learner):
                 f"ppo: an update has {samples} actions ({self.env.num_envs} worlds × horizon {own.horizon}), and "
                 f"minibatches is {own.minibatches}; give more worlds, a longer horizon, or fewer minibatches"
             )
-        settings = _configuration(own)
+        if own.symmetry != "none" and self.env.mirror is None:
+            raise ValueError(
+                f"{self.task}: ppo's symmetry is {own.symmetry!r}, and the task does not say how it is mirrored; give "
+                "it symmetry, or the setting none"
+            )
+        settings = _configuration(
+            own, "policy" if self.privileged is None else "critic", lambda **given: self._mirrored(**given)
+        )
         settings["multi_gpu"] = None if world.size == 1 else {"global_rank": world.rank, "world_size": world.size}
         with contextlib.redirect_stdout(io.StringIO()):
-            self.ppo = PPO.construct_algorithm(
-                self._seen(self.observation), _Spaces(self.env), settings, self.torch_device
-            )
+            self.ppo = PPO.construct_algorithm(self._seen(), _Spaces(self.env), settings, self.torch_device)
         if world.size > 1:
             self.ppo.broadcast_parameters()
         self.ppo.train_mode()
 
-    @staticmethod
-    def _seen(observation) -> TensorDict:
-        return TensorDict({"policy": observation}, batch_size=[len(observation)])
+    def _seen(self) -> TensorDict:
+        """What actor and critic see now."""
+        seen = {"policy": self.observation} | ({} if self.privileged is None else {"critic": self.privileged})
+        return TensorDict(seen, batch_size=[len(self.observation)])
+
+    def _mirrored(self, env, obs, actions):
+        """Observations and actions (or None), followed by their mirror images."""
+        mirror, tables = self.env.mirror, {"policy": "observations", "critic": "critic_observations"}
+        if obs is not None:
+            seen = {group: mirror(obs[group], tables[group]) for group in obs.keys()}
+            obs = torch.cat([obs, TensorDict(seen, batch_size=obs.batch_size)])
+        return obs, None if actions is None else torch.cat([actions, mirror(actions, "actions")])
 
     def _iterate(self) -> dict:
         begun = time.process_time()
         with torch.inference_mode():
             self._collect()
-            self.ppo.compute_returns(self._seen(self.observation))
+            self.ppo.compute_returns(self._seen())
         collected = time.process_time()
         self.ppo.update()
         self.world.agree([*self.ppo.actor.buffers(), *self.ppo.critic.buffers()])
@@ -87,15 +113,15 @@ class PpoLearner(Learner):
     def _collect(self) -> None:
         """Act `horizon` times in all environments; the host reads nothing."""
         for _ in range(self.settings.horizon):
-            action = self.ppo.act(self._seen(self.observation))
-            self.observation, reward, terminated, truncated, _ = self.env.step(action)
-            ended = terminated | truncated
-            self.ppo.process_env_step(self._seen(self.observation), reward, ended, {"time_outs": truncated})
+            action = self.ppo.act(self._seen())
+            self.observation, reward, terminated, truncated, info = self.env.step(action)
+            self.privileged, ended = info.get("critic"), terminated | truncated
+            self.ppo.process_env_step(self._seen(), reward, ended, {"time_outs": truncated})
             self._count(reward, ended)
 
     def act(self, observation):
         with torch.inference_mode():
-            return self.ppo.actor(self._seen(observation))
+            return self.ppo.actor(TensorDict({"policy": observation}, batch_size=[len(observation)]))
 
     def policy(self):
         return self.ppo.actor.as_jit()

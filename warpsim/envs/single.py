@@ -34,13 +34,13 @@ class SingleEnv(gymnasium.Env):
         """Begin an episode; returns observation and info. There are no options."""
         reset_mask(options, known=())
         super().reset(seed=seed)
-        observation, _ = self.env.reset(seed=seed)
-        return observation[0], {}
+        observation, info = self.env.reset(seed=seed)
+        return observation[0], {name: x[0] for name, x in info.items()}
 
     def step(self, action):
         """Take an action; returns observation, reward, terminated, truncated and info."""
         observation, reward, terminated, truncated, info = self.env.step(np.asarray(action)[None])
-        told = {name: float(x[0]) for name, x in info.items()}
+        told = {name: float(x[0]) if x.ndim == 1 else x[0] for name, x in info.items()}
         return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), told
 
     def render(self):

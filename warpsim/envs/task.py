@@ -11,12 +11,14 @@ import numpy as np
 
 from warpsim.base.checks import listed, number, short, whole
 from warpsim.base.learning import check_learning
+from warpsim.envs.symmetry import check_symmetry
 from warpsim.files.load import load
 from warpsim.model.model import Model
 from warpsim.simulator import Simulator
 
 TABLES = (
     "observations",
+    "critic_observations",
     "rewards",
     "terminations",
     "success",
@@ -26,6 +28,10 @@ TABLES = (
     "actuators",
     "smooth",
     "evaluation",
+    "measures",
+)
+NAMED = (
+    *("observations", "critic_observations", "symmetry", "rewards", "terminations", "success", "commands", "measures"),
 )
 # Arguments of `Simulator` that `options` must not give, and where to give them instead.
 OWNED = {
@@ -47,6 +53,9 @@ class Task:
     integrator     time integrator; None: the simulator's default, with `ws.MuJoCo()` the file's
     options        further arguments of `Simulator`
     observations   name -> term of `(worlds,)` or `(worlds, n)`, concatenated in that order
+    critic_observations  name -> term of what the critic sees instead of `observations`, such as what a robot cannot
+                   measure; given in `info["critic"]`
+    symmetry       name of an observation, or "actions" -> how a left-right reflection maps it (`envs/symmetry.py`)
     rewards        name -> term, or (weight, term), of `(worlds,)`; the reward is their sum
     terminations   name -> term of booleans `(worlds,)`; an episode ends where any is true
     success        name -> term of booleans `(worlds,)`; an episode succeeds where all hold at its end; evaluations
@@ -58,6 +67,7 @@ class Task:
     action_range   (low, high) of actions; None: the actuators' control range
     smooth         attribute -> value to use where gradients are wanted, such as rewards without contact forces
     evaluation     attribute -> value to use where a policy is evaluated, such as fixed commands
+    measures       name -> term of `(worlds,)`, of which an evaluation reports the mean, such as a tracking error
     learning       algorithm ("ppo", "shac") -> settings of `warpsim train`: `PpoSettings`, `ShacSettings`, or a dict of
                    some of their fields
 
@@ -74,6 +84,8 @@ class Task:
     integrator: object = None
     options: Mapping = {}
     observations: Mapping = {}
+    critic_observations: Mapping = {}
+    symmetry: Mapping = {}
     rewards: Mapping = {}
     terminations: Mapping = {}
     success: Mapping = {}
@@ -84,6 +96,7 @@ class Task:
     action_range: tuple | None = None
     smooth: Mapping = {}
     evaluation: Mapping = {}
+    measures: Mapping = {}
     learning: Mapping = {}
 
     def __init__(self, **changes):
@@ -125,7 +138,7 @@ class Task:
         if self.timestep is not None:
             number(self.timestep, f"{label}: timestep", "give a positive time [s], or None", lambda x: x > 0.0)
         _check_options(self.options, label)
-        for name in ("observations", "rewards", "terminations", "success", "commands"):
+        for name in NAMED:
             table = getattr(self, name)
             if not isinstance(table, Mapping) or any(not isinstance(key, str) for key in table):
                 raise ValueError(f"{label}: {name} is {short(table)}; give a dict of names and terms")
@@ -138,6 +151,7 @@ class Task:
                 _check_term(term, f"{label}: {name}[{key!r}]")
         if not self.observations:
             raise ValueError(f"{label}: observations is empty; give at least one term")
+        check_symmetry(self, label)
         for name in ("starts", "events", "actuators"):
             terms = getattr(self, name)
             if not isinstance(terms, (tuple, list)):

@@ -150,6 +150,24 @@ class late(Term):
         return self.kept[0]
 
 
+class history(late):
+    """The values of a term in the last `steps` observations, the oldest first, `(worlds, steps n)`.
+
+    In an episode's first actions, its value at the initial state stands for those before.
+
+    Examples
+    --------
+    >>> observations = {"gravity": history(noisy(velocities(), uniform=0.1), steps=5)}
+    """
+
+    def __init__(self, term, steps: int):
+        super().__init__(term, whole(steps, "steps", 1) - 1)
+
+    def __call__(self, view):
+        self.after(view, self.term(view).reshape(view.worlds, -1))
+        return view.xp.concat(self.kept, axis=-1)
+
+
 # rewards --------------------------------------------------------------------------------------------------------------
 
 
@@ -243,6 +261,52 @@ class uniform_command(Term):
             return before
         new = view.uniform(len(self.low), self.low, self.high, draw=self.number)
         return new if before is None else _rows(view, begun, new, before)
+
+
+class widening_command(uniform_command):
+    """A `uniform_command` whose range widens with success, in each world by itself.
+
+    The range is the middle of [low, high) ± a share of its half width: at first `first`, at most 1. `success` is a term
+    `(worlds,)` between 0 and 1, such as a tracking reward. Where its mean over the `every` actions of a command is
+    above `above`, the share grows by `step`; where it is below `below`, as where the robot falls early, it shrinks.
+    """
+
+    memory = ("share", "gained", "count")
+
+    def __init__(self, low, high, every: int, success, *, first=0.3, step=0.1, above=0.8, below=0.4):
+        super().__init__(low, high, whole(every, "every", 1))
+        self.term = success
+        self.least, self.step, self.above, self.below = (
+            number(value, name, "give a number between 0 and 1", lambda x: 0.0 <= x <= 1.0)
+            for name, value in (("first", first), ("step", step), ("above", above), ("below", below))
+        )
+        if below > above:
+            raise ValueError(f"below is {below} and above {above}; give below <= above")
+
+    def bind(self, view) -> None:
+        super().bind(view)
+        _bind(self.term, view)
+        made = view.arrays.made
+        self.share = made(np.full(view.worlds, self.least, np.float32))
+        self.gained, self.count = 0.0 * self.share, made(np.zeros(view.worlds, np.int64))
+
+    def reset(self, view, mask) -> None:
+        _reset(self.term, view, mask)
+
+    def __call__(self, view, before, begun):
+        xp, due, moved = view.xp, begun | (view.steps % self.every == 0), self.first(view)
+        if before is not None and moved:
+            self.gained, self.count = self.gained + self.term(view) / self.every, self.count + 1
+        change = self.step * (1.0 * (self.gained > self.above) - 1.0 * (self.gained < self.below))
+        judged = due & (self.count > 0)
+        share = xp.clip(self.share + xp.where(judged, change, 0.0), self.least, 1.0)
+        self.share = xp.where(begun & view.seeded, self.least, share)
+        self.gained, self.count = xp.where(due, 0.0, self.gained), xp.where(due, 0, self.count)
+        low, high = (view.arrays.constant(x) for x in (self.low, self.high))
+        new = view.uniform(len(self.low), self.low, self.high, draw=self.number)
+        middle = 0.5 * (low + high)
+        new = middle + self.share[:, None] * (new - middle)
+        return new if before is None else _rows(view, due, new, before)
 
 
 # from actions to controls ---------------------------------------------------------------------------------------------
@@ -410,14 +474,87 @@ class randomise(Term):
             view.arrays.put(target, _rows(view, mask, values * own, view.arrays.of(target)))
 
 
-class push(Term):
-    """Every `every` actions of an episode, add a random jump to the velocities of `joint` (a free joint, a slide, …).
+class _Timed(Term):
+    """A term that acts at intervals of an episode: every `steps` actions, or at random intervals (low, high).
 
-    Each velocity jumps independently, uniformly in ± `velocity`.
+    The next interval is drawn where the last one ends.
     """
 
-    def __init__(self, joint: str, velocity, every: int):
-        self.joint, self.every = joint, whole(every, "every", 1)
+    memory = ("next",)
+
+    def __init__(self, steps, name: str = "steps"):
+        steps = tuple(steps) if isinstance(steps, (tuple, list)) else (steps, steps)
+        if len(steps) != 2:
+            raise ValueError(f"{name} is {short(steps)}; give a number of actions, or (low, high)")
+        self.steps = low, high = tuple(whole(n, name, 1) for n in steps)
+        if low > high:
+            raise ValueError(f"{name} is {short(steps)}; give low <= high")
+        self.next = None
+
+    def bind(self, view) -> None:
+        if self.steps[0] < self.steps[1]:
+            self.interval_draw = view.draw()
+            self.next = view.arrays.made(np.zeros(view.worlds, np.int64))
+
+    def reset(self, view, mask) -> None:
+        if self.next is not None:
+            self.next = _rows(view, mask, self._interval(view), self.next)
+
+    def _interval(self, view):
+        low, high = self.steps
+        share = view.uniform(1, draw=self.interval_draw)[:, 0]
+        return indices(view.xp.floor(share * (high - low + 1))) + low
+
+    def due(self, view):
+        """Worlds in which the term acts now, `(worlds,)`; none in a second call for the same action."""
+        if not self.first(view):
+            return view.steps < 0
+        if self.next is None:
+            return (view.steps > 0) & (view.steps % self.steps[0] == 0)
+        now = (view.steps > 0) & (view.steps >= self.next)
+        self.next = view.xp.where(now, view.steps + self._interval(view), self.next)
+        return now
+
+
+class every(_Timed):
+    """An event that acts again and again within episodes: every `steps` actions, or at random intervals (low, high).
+
+    The event is called with a mask of the worlds that begin an episode or whose interval has passed.
+
+    Examples
+    --------
+    >>> events = (every(randomise("geom_friction", 0.4, 1.2, when="reset"), steps=(100, 300)),)
+    """
+
+    def __init__(self, term, steps):
+        super().__init__(steps)
+        if isinstance(term, _Timed):
+            raise ValueError("every: the event has intervals of its own; give it those")
+        if isinstance(term, randomise) and term.when == "startup":
+            raise ValueError(f'every: randomise({term.parameter!r}, …) draws at the start alone; give it when="reset"')
+        self.term = term
+
+    def bind(self, view) -> None:
+        super().bind(view)
+        _bind(self.term, view)
+
+    def reset(self, view, mask) -> None:
+        super().reset(view, mask)
+        _reset(self.term, view, mask)
+
+    def __call__(self, view, mask, startup: bool) -> None:
+        self.term(view, mask | self.due(view), startup)
+
+
+class push(_Timed):
+    """Add a random jump to the velocities of `joint` (a free joint, a slide, …), every `every` actions of an episode.
+
+    Each velocity jumps independently, uniformly in ± `velocity`. `every=(low, high)` draws the intervals.
+    """
+
+    def __init__(self, joint: str, velocity, every):
+        super().__init__(every, "every")
+        self.joint = joint
         self.most = np.atleast_1d(np.asarray(velocity, np.float32))
         if not (np.isfinite(self.most).all() and (self.most >= 0).all()):
             raise ValueError(f"velocity is {short(velocity)}; give numbers of at least 0, one or one for each velocity")
@@ -429,6 +566,7 @@ class push(Term):
                 "or requires_grad"
             )
         self.number, (_, places) = view.draw(), view.host_columns(self.joint)
+        super().bind(view)
         self.count, made = len(places), view.arrays.made
         if len(self.most) not in (1, self.count):
             raise ValueError(f"velocity has {len(self.most)} numbers; joint {self.joint!r} has {self.count} velocities")
@@ -438,14 +576,17 @@ class push(Term):
         self.own, self.source, self.most_of = made(own), made(source), made(self.most)
 
     def __call__(self, view, mask, startup: bool) -> None:
-        if not self.first(view):
-            return
-        pushed = (view.steps > 0) & (view.steps % self.every == 0)
+        pushed = self.due(view)
         if not view.arrays.any(pushed):
             return
         jump = view.uniform(self.count, -1.0, 1.0, draw=self.number) * self.most_of
         chosen = pushed[:, None] & self.own[None]
         view.write(v=view.xp.where(chosen, view.v + jump[:, self.source], view.v))
+
+
+def indices(values):
+    """Whole numbers of the framework from floats."""
+    return values.long() if hasattr(values, "long") else values.astype(int)
 
 
 def _bind(term, view) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from warpsim.base.checks import choice, number, several, whole
 from warpsim.envs.rotations import product, rotated
 from warpsim.envs.sensing import body_index
-from warpsim.envs.terms import Term
+from warpsim.envs.terms import Term, _rows, indices
 
 KINDS = ("flat", "rough", "slopes", "steps", "stones")
 MIDDLE = 1.0  # [m] side of the flat middle
@@ -155,14 +155,10 @@ class height_scan(Term):
             )
             t = xp.clip(t, 0.0, count - 1.0)
             i = xp.clip(xp.floor(t), 0.0, count - 2.0)
-            places.append((self._index(i), t - i))
+            places.append((indices(i), t - i))
         (i, a), (j, b) = places
         h = self.heights
         return (1 - a) * ((1 - b) * h[i, j] + b * h[i, j + 1]) + a * ((1 - b) * h[i + 1, j] + b * h[i + 1, j + 1])
-
-    @staticmethod
-    def _index(values):
-        return values.long() if hasattr(values, "long") else values.astype(int)
 
 
 class start_on(Term):
@@ -179,15 +175,64 @@ class start_on(Term):
     def bind(self, view) -> None:
         self.draws, self.table = [view.draw() for _ in range(2)], view.arrays.made(self.places)
 
+    def chosen(self, view):
+        """The number of each world's place `(worlds,)`."""
+        share = view.uniform(1, draw=self.draws[0])[:, 0]
+        return indices(view.xp.floor(share * len(self.places)))
+
     def __call__(self, view, start) -> None:
         xp, c = view.xp, self.column
-        share = view.uniform(1, draw=self.draws[0])[:, 0]
-        index = height_scan._index(xp.floor(share * len(self.places)))
         q = start["q"]
-        parts = [q[:, :c], q[:, c : c + 3] + self.table[index], q[:, c + 3 :]]
+        parts = [q[:, :c], q[:, c : c + 3] + self.table[self.chosen(view)], q[:, c + 3 :]]
         if self.turned:
             half = np.pi * (view.uniform(1, draw=self.draws[1]) - 0.5)
             zero = 0.0 * half
             turn = xp.concat([xp.cos(half), zero, zero, xp.sin(half)], axis=-1)
             parts[2:] = [product(xp, turn, q[:, c + 3 : c + 7]), q[:, c + 7 :]]
         start["q"] = xp.concat(parts, axis=-1)
+
+
+class start_by_level(start_on):
+    """Begin episodes on ground that becomes harder with success (Rudin et al., 2022, §3).
+
+    `places` are those of `Terrain.starts`: kind by kind, the easier first, `levels` of each. World i always has kind i
+    mod the number of kinds, and begins at level 0. After an episode in which its free joint came farther than `up` [m]
+    from where it began it goes up a level, nearer than `down` [m] it goes down. Beyond the hardest level, a random one
+    follows. `level (worlds,)` is kept in checkpoints; `reset(seed=)` begins at 0 again.
+    """
+
+    memory = ("level", "origin")
+
+    def __init__(self, places, levels: int, up: float, down: float, column: int = 0, turned: bool = True):
+        super().__init__(places, column, turned)
+        self.levels = whole(levels, "levels", 1)
+        if len(self.places) % self.levels:
+            raise ValueError(f"there are {len(self.places)} places; {levels} levels need a multiple of {levels}")
+        rule = "give a distance [m] of at least 0"
+        self.up, self.down = (number(x, n, rule, lambda x: 0.0 <= x < np.inf) for n, x in (("up", up), ("down", down)))
+        if self.down > self.up:
+            raise ValueError(f"down is {down} and up {up}; give down <= up")
+
+    def bind(self, view) -> None:
+        super().bind(view)
+        made = view.arrays.made
+        self.kind = made(view.numbers % (len(self.places) // self.levels) * self.levels)
+        self.level, self.origin = made(np.zeros(view.worlds, np.int64)), None
+
+    def chosen(self, view):
+        if self.origin is not None and not view.seeded:
+            xp, c = view.xp, self.column
+            off = view.q[:, c : c + 2] - self.origin
+            walked = (off * off).sum(-1) ** 0.5
+            level = self.level + 1 * (walked > self.up) - 1 * (walked < self.down)
+            any_level = indices(xp.floor(view.uniform(1, draw=self.draws[0])[:, 0] * self.levels))
+            level = xp.where(level >= self.levels, any_level, xp.where(level < 0, 0, level))
+            self.level = xp.where(view.beginning, level, self.level)
+        elif view.seeded:
+            self.level = view.xp.where(view.beginning, 0, self.level)
+        return self.kind + self.level
+
+    def __call__(self, view, start) -> None:
+        super().__call__(view, start)
+        here = view.arrays.copied(start["q"][:, self.column : self.column + 2])
+        self.origin = here if self.origin is None else _rows(view, view.beginning, here, self.origin)

@@ -13,6 +13,7 @@ from warpsim.device.threads import holds
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
 from warpsim.envs.keeping import check_kept
+from warpsim.envs.symmetry import Mirror
 from warpsim.envs.task import Task, simulator_options
 from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.variants import apply_variants, rows_of_starts
@@ -78,7 +79,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
     A world whose reward, observation or state is not finite ends its episode with reward 0. `faults` `(num_envs,)`
     counts it, and the other worlds are not affected. Non-finite entries of its last observation become 0, and that
     action has no gradient. Actions are clamped to the bounds of the action space, and counted in `clipped`; rewards see
-    the actions as given. Rewards by term are in `info["reward_<name>"]`.
+    the actions as given. Rewards by term are in `info["reward_<name>"]`, the task's `critic_observations` in
+    `info["critic"]`.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -129,23 +131,18 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         )
         self.view.models, self.view.captures = self.models, t.options.get("on_fault") is None
         apply_variants(self.sim, self.models, self.view.numbers)
-        if t.timestep is None and any(m.timestep != model.timestep for m in self.models):
-            raise ValueError(
-                "models differ in timestep, which all worlds of a simulator share; give the task a timestep"
-            )
-        if t.action_range is None and any(
-            not np.array_equal(m.control_range, model.control_range) for m in self.models
-        ):
-            raise ValueError("models differ in control_range, which bounds the actions; give the task an action_range")
+        self._check_models()
         rows = {"q": rows_of_starts(self.models, self.view.numbers), "v": np.zeros((self.num_envs, model.nv))}
         self._model_start = {name: self.arrays.made(x.astype(dtype)) for name, x in rows.items()}
         self._weights = {name: term[0] if isinstance(term, tuple) else 1.0 for name, term in t.rewards.items()}
         self._rewards = {name: term[1] if isinstance(term, tuple) else term for name, term in t.rewards.items()}
         self._terms = [
             *t.observations.values(),
+            *t.critic_observations.values(),
             *self._rewards.values(),
             *t.terminations.values(),
             *t.success.values(),
+            *t.measures.values(),
             *t.starts,
             *t.events,
             *t.actuators,
@@ -156,13 +153,28 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
                 term.bind(self.view)
         self._faults, self._clipped = (self.arrays.made(np.zeros(self.num_envs, np.int64)) for _ in range(2))
         self._begun, self._ended = False, None
-        self._sizes = self._buffers = None
+        self._sizes: dict[str, list] = {}
+        self._buffers = None
         self._rest: dict[str, wp.array] = {}
         self._begin(self._all(), startup=True)
         size = self._observe().shape[1]
+        self._privileged()
+        self.mirror = Mirror(t, model, self._sizes, len(low), self.arrays) if t.symmetry else None
         self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.dtype(dtype).type)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+
+    def _check_models(self) -> None:
+        """Raise `ValueError` where models per world differ in what all worlds share."""
+        model, t = self.models[0], self.task
+        if t.timestep is None and any(m.timestep != model.timestep for m in self.models):
+            raise ValueError(
+                "models differ in timestep, which all worlds of a simulator share; give the task a timestep"
+            )
+        if t.action_range is None and any(
+            not np.array_equal(m.control_range, model.control_range) for m in self.models
+        ):
+            raise ValueError("models differ in control_range, which bounds the actions; give the task an action_range")
 
     @staticmethod
     def _task(task, changes) -> Task:
@@ -218,7 +230,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             self._begun = True
             if self._ended is not None:
                 self._ended = None if mask is None else self._ended & ~chosen
-            return self._out(self._observe()), {}
+            return self._out(self._observe()), self._critic_info(self._privileged())
 
     @holds
     def step(self, actions):
@@ -253,25 +265,30 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         terminated = self._none()
         for name, term in t.terminations.items():
             terminated = terminated | self._boolean(term(v), f"terminations[{name!r}]")
-        observation = self._observe()
-        bad = self._bad(reward, observation)
+        observation, privileged = self._observe(), self._privileged()
+        bad = self._bad(reward, observation, privileged)
         if bad is not None:
             terminated = terminated | bad
             reward, parts = self._without(bad, reward, parts)
-            observation = xp.where(bad[:, None] & ~xp.isfinite(observation), 0.0, observation)
+            observation, privileged = (
+                x if x is None else xp.where(bad[:, None] & ~xp.isfinite(x), 0.0, x) for x in (observation, privileged)
+            )
             self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
         truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
-        return self._advance(observation, reward, terminated, truncated, parts)
+        return self._advance(observation, privileged, reward, terminated, truncated, parts)
 
-    def _bad(self, reward, observation):
+    def _bad(self, reward, *observations):
         """A mask of the worlds in which something is not finite; None where everything is seen to be finite."""
         isfinite = self.arrays.xp.isfinite
-        good, seen, flagged = isfinite(reward), isfinite(observation), self.view.diagnostic("flags") & NONFINITE
+        good, flagged = isfinite(reward), self.view.diagnostic("flags") & NONFINITE
+        seen = [isfinite(x) for x in observations if x is not None]
         if (
-            self.arrays.near and seen.all() and good.all() and not flagged.any()
+            self.arrays.near and all(x.all() for x in seen) and good.all() and not flagged.any()
         ):  # reductions over the whole array are faster than over rows
             return None
-        bad = ~(good & seen.all(-1)) | (flagged != 0)
+        for x in seen:
+            good = good & x.all(-1)
+        bad = ~good | (flagged != 0)
         return bad if self.arrays.any(bad) else None
 
     def _without(self, mask, reward, parts):
@@ -279,17 +296,17 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         where = self.arrays.xp.where
         return where(mask, 0.0, reward), {name: where(mask, 0.0, part) for name, part in parts.items()}
 
-    def _advance(self, observation, reward, terminated, truncated, parts):
+    def _advance(self, observation, privileged, reward, terminated, truncated, parts):
         """The end of a step: episodes end according to the autoreset mode."""
         ended, before = terminated | truncated, self._ended
         begins = self.autoreset is AutoresetMode.NEXT_STEP and before is not None and self.arrays.any(before)
         if begins:
             self.view.next_episode(before)
             self._begin(before)
-            observation = self._observe()
+            observation, privileged = self._observe(), self._privileged()
             reward, parts = self._without(before, reward, parts)
             terminated, truncated, ended = (x & ~before for x in (terminated, truncated, ended))
-        info = {f"reward_{name}": self._out(part) for name, part in parts.items()}
+        info = {f"reward_{name}": self._out(part) for name, part in parts.items()} | self._critic_info(privileged)
         if self.autoreset is AutoresetMode.NEXT_STEP:
             self._ended = ended
         elif self.autoreset is AutoresetMode.SAME_STEP and self.arrays.any(ended):
@@ -299,6 +316,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             self.view.next_episode(ended)
             self._begin(ended)
             observation = self._observe()
+            info |= self._critic_info(self._privileged())
         return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
 
     def succeeded(self):
@@ -308,6 +326,10 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             now = self._boolean(term(self.view), f"success[{name!r}]")
             found = now if found is None else found & now
         return self._none() if found is None else found
+
+    def measured(self) -> dict:
+        """The terms of the task's `measures` now, by name, `(worlds,)`."""
+        return {name: self._shaped(term(self.view), f"measures[{name!r}]") for name, term in self.task.measures.items()}
 
     def detach(self) -> None:
         """With `requires_grad`: cut the gradient history here. Later gradients reach back to this point only."""
@@ -396,24 +418,30 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     # pieces of a step -------------------------------------------------------------------------------------------------
 
-    def _observe(self):
-        """Observations `(worlds, n)`, in the simulator's dtype."""
+    def _observe(self, table: str = "observations"):
+        """Observations `(worlds, n)` of a table, in the simulator's dtype."""
         v, found = self.view, []
-        for name, term in self.task.observations.items():
+        for name, term in getattr(self.task, table).items():
             value = term(v)
             shape = tuple(getattr(value, "shape", ()))
             if len(shape) not in (1, 2) or shape[0] != self.num_envs:
                 raise ValueError(
-                    f"observations[{name!r}] gives shape {shape}; it must be ({self.num_envs},) or ({self.num_envs}, n)"
+                    f"{table}[{name!r}] gives shape {shape}; it must be ({self.num_envs},) or ({self.num_envs}, n)"
                 )
             found.append(value.reshape(self.num_envs, -1))
         sizes = [x.shape[1] for x in found]
-        if self._sizes is not None and sizes != self._sizes:
+        if self._sizes.setdefault(table, sizes) != sizes:
             raise ValueError(
-                f"observations have {sizes} columns, and had {self._sizes}; a term's columns must not change"
+                f"{table} have {sizes} columns, and had {self._sizes[table]}; a term's columns must not change"
             )
-        self._sizes = sizes
         return self.arrays.floats(self.arrays.xp.concat(found, axis=-1), self.sim.dtype)
+
+    def _privileged(self):
+        """What only the critic observes `(worlds, n)`; None for a task without."""
+        return self._observe("critic_observations") if self.task.critic_observations else None
+
+    def _critic_info(self, privileged) -> dict:
+        return {} if privileged is None else {"critic": self._out(privileged)}
 
     def _reward(self):
         """The sum of the rewards, and each reward by name."""
@@ -442,6 +470,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
     def _begin(self, mask, startup: bool = False) -> None:
         """Begin episodes in the worlds of a mask."""
         v = self.view
+        v.beginning, v.seeded = mask, startup
         start = dict(self._model_start)
         for term in self.task.starts:
             term(v, start)
@@ -457,6 +486,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
                 term.reset(v, mask)
         self._commands(mask)
         self._happen(mask, startup)
+        v.seeded = False
 
     def _restart(self, mask, start: dict) -> None:
         """Reset the worlds of a mask to their rows of `start`, by a captured graph where possible."""

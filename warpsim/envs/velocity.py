@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from warpsim.envs import legged
+from warpsim.envs import legged, symmetry
+from warpsim.envs.rotations import norm
 from warpsim.envs.sensing import (
     air_time,
     angular_velocity,
@@ -33,64 +34,86 @@ from warpsim.envs.terms import (
     uniform_command,
     velocities,
 )
-from warpsim.envs.terrain import height_scan, start_on
+from warpsim.envs.terrain import height_scan, start_by_level, start_on
 
 SECOND = 0.02  # duration of an action [s]: weights are per second
 SCALE, REACH = 0.25, 4.0  # joint targets are the stance + SCALE [rad] times actions in ± REACH
 PERIOD, DOWN = 0.8, 0.55  # of a biped's clock: a cycle [s], and the share of it in which a foot is down
 CLEARANCE = 0.06  # [m] that a biped's foot is lifted
+FAST = ((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0))  # ranges of commands (vx, vy, yaw rate) [m/s, rad/s]
+SLOW = ((-0.5, -0.3, -0.5), (1.0, 0.3, 0.5))
 
 
 class VelocityTracking(Task):
-    """A `LeggedRobot` follows (vx, vy, yaw rate). Subclasses name the robot, and `rough` for rough ground.
+    """A `LeggedRobot` follows (vx, vy, yaw rate). Subclasses name the robot, `rough` for rough ground, and `most`.
+
+    `most` gives the least and the greatest command. On rough ground episodes begin on harder ground with success.
 
     Examples
     --------
     >>> from warpsim.envs.legged import A1
-    >>> class Slow(VelocityTracking, robot=A1):
-    ...     commands = {"velocity": uniform_command((-0.3, 0, 0), (0.3, 0, 0))}
+    >>> class Slow(VelocityTracking, robot=A1, most=((-0.3, 0, 0), (0.3, 0, 0))):
+    ...     episode = 500
     """
 
     timestep, decimation, episode = 0.005, 4, 1000
     learning = {"ppo": {"iterations": 350, "hidden": (128, 128)}, "shac": {"hidden": (128, 128)}}
-    commands = {"velocity": uniform_command((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0), every=250)}
 
-    def __init_subclass__(cls, robot=None, rough: bool = False, **options):
+    def __init_subclass__(cls, robot=None, rough: bool = False, most=FAST, **options):
         super().__init_subclass__(**options)
         if robot is not None:
-            for name, value in _tables(robot, rough).items():
+            for name, value in _tables(robot, rough, most).items():
                 if name not in vars(cls):
                     setattr(cls, name, value)
 
 
-def _tables(robot, rough: bool) -> dict:
-    """The attributes of a task that belong to its robot."""
+GRID = [(x, y) for x in np.linspace(-0.6, 0.8, 8) for y in np.linspace(-0.4, 0.4, 5)]  # [m] of the height scan
+UP, DOWN_AGAIN = 3.0, 1.0  # [m] walked in an episode that lead to harder and to easier ground
+
+
+def _tables(robot, rough: bool, most) -> dict:
+    """The attributes of a task that belong to its robot and its greatest commands."""
     exact = _observed(robot)
     noise = {"linear": 0.1, "angular": 0.2, "gravity": 0.05, "joints": 0.01, "speeds": 1.5}
     seen = {name: noisy(term, uniform=noise[name]) if name in noise else term for name, term in exact.items()}
+    ground = {"ground": height_scan(robot.base, GRID)} if rough else {}
     rewards, fallen = _rewards(robot), {"fallen": lambda s: _down(s, robot) < 0.5}
-    starts = (start_from("stance"), start_noise(v=0.2))
-    if rough:
-        grid = [(x, y) for x in np.linspace(-0.6, 0.8, 8) for y in np.linspace(-0.4, 0.4, 5)]
-        seen["ground"] = height_scan(robot.base, grid)
-        starts = (starts[0], start_on(legged.ground().starts), starts[1])
     randomised = (randomise("geom_friction", 0.6, 1.4), randomise("body_mass", 0.9, 1.1))
-    bound = REACH * np.ones(len(robot.moved))
+    bound, command_range = REACH * np.ones(len(robot.moved)), uniform_command(*most, every=250)
+    at, noise_of_start = start_from("stance"), start_noise(v=0.2)
+    easy_first = start_by_level(legged.ground().starts, legged.LEVELS, UP, DOWN_AGAIN)
+    anywhere = (at, start_on(legged.ground().starts), noise_of_start)
     return {
         "model": staticmethod(lambda: legged.legged_model(robot, rough)),
         "action_range": (-bound, bound),
         "actuators": (scaled(SCALE, robot.pose(robot.moved)), _held(robot)),
-        "observations": seen,
+        "commands": {"velocity": command_range},
+        "observations": seen | ground,
+        "critic_observations": exact | ground | {"contact": touches(*robot.feet)},
+        "symmetry": _symmetry(robot, rough),
         "rewards": rewards,
         "terminations": fallen | {"trunk": lambda s: (touches(*robot.trunk)(s) > 0.5).any(-1)},
-        "starts": starts,
+        "starts": (at, easy_first, noise_of_start) if rough else (at, noise_of_start),
         "events": (*randomised, push(robot.free, (0.5, 0.5, 0.0, 0.0, 0.0, 0.0), every=400)),
         "smooth": {
             "rewards": {name: term for name, term in rewards.items() if name not in ("air", "gait", "slip", "swing")},
             "terminations": fallen,
             "events": randomised,
+            "critic_observations": {},
         },
+        "evaluation": {"commands": {"velocity": command_range}} | ({"starts": anywhere} if rough else {}),
+        "measures": {"velocity_error": _length(_missed(robot)), "turn_error": _length(_turn_missed(robot))},
     }
+
+
+def _symmetry(robot, rough: bool) -> dict:
+    """How observations and actions are mirrored."""
+    moved = symmetry.joints(*robot.moved)
+    found = {"linear": symmetry.polar, "angular": symmetry.axial, "gravity": symmetry.polar}
+    found |= {"command": symmetry.planar, "contact": symmetry.swapped(*robot.feet)}
+    found |= {"joints": moved, "speeds": moved, "action": moved, "actions": moved}
+    found |= {"clock": symmetry.signs(-1, -1)} if _biped(robot) else {}  # half a cycle away
+    return found | ({"ground": symmetry.points(GRID)} if rough else {})
 
 
 def _held(robot):
@@ -149,8 +172,8 @@ def _clock(s):
 def _rewards(robot) -> dict:
     base = robot.base
     found = {
-        "track": (1.5 * SECOND, _tracking(robot)),
-        "turn": (0.75 * SECOND, _turning(robot)),
+        "track": (1.5 * SECOND, _tracked(_missed(robot))),
+        "turn": (0.75 * SECOND, _tracked(_turn_missed(robot))),
         "bounce": (-2.0 * SECOND, lambda s: linear_velocity(base)(s)[:, 2] ** 2),
         "sway": (-0.05 * SECOND, lambda s: (angular_velocity(base)(s)[:, :2] ** 2).sum(-1)),
         "tilt": (-1.0 * SECOND, lambda s: (projected_gravity(base)(s)[:, :2] ** 2).sum(-1)),
@@ -170,20 +193,23 @@ def _rewards(robot) -> dict:
     }
 
 
-def _tracking(robot):
-    def term(s):
-        error = s.commands["velocity"][:, :2] - linear_velocity(robot.base)(s)[:, :2]
-        return s.xp.exp(-(error**2).sum(-1) / 0.25)
-
-    return term
+def _missed(robot):
+    """Error of the horizontal velocity `(worlds, 2)` [m/s]."""
+    return lambda s: s.commands["velocity"][:, :2] - linear_velocity(robot.base)(s)[:, :2]
 
 
-def _turning(robot):
-    def term(s):
-        error = s.commands["velocity"][:, 2] - angular_velocity(robot.base)(s)[:, 2]
-        return s.xp.exp(-(error**2) / 0.25)
+def _turn_missed(robot):
+    """Error of the yaw rate `(worlds, 1)` [rad/s]."""
+    return lambda s: s.commands["velocity"][:, 2:] - angular_velocity(robot.base)(s)[:, 2:]
 
-    return term
+
+def _tracked(error):
+    """exp(-|e|²/0.25) of an error e."""
+    return lambda s: s.xp.exp(-(error(s) ** 2).sum(-1) / 0.25)
+
+
+def _length(error):
+    return lambda s: norm(error(s))
 
 
 def _down(s, robot):
@@ -260,16 +286,9 @@ class Go1Rough(VelocityTracking, robot=legged.GO1, rough=True):
     """Go1 on slopes, steps, stones and rough ground; it observes the heights around it."""
 
 
-SLOW = {"velocity": uniform_command((-0.5, -0.3, -0.5), (1.0, 0.3, 0.5), every=250)}
-
-
-class G1(VelocityTracking, robot=legged.G1):
+class G1(VelocityTracking, robot=legged.G1, most=SLOW):
     """G1 on flat ground follows (vx, vy, yaw rate) with its legs; waist and arms keep the stance."""
 
-    commands = SLOW
 
-
-class G1Rough(VelocityTracking, robot=legged.G1, rough=True):
+class G1Rough(VelocityTracking, robot=legged.G1, rough=True, most=SLOW):
     """G1 on slopes, steps, stones and rough ground; it observes the heights around it."""
-
-    commands = SLOW

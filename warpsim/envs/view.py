@@ -32,6 +32,8 @@ class View(NamesOfView):
 
     differentiable, gradient_faults = False, None
     captures = True  # whether the simulator can capture graphs
+    # for terms of starts, commands and events: the worlds that begin an episode, and whether random numbers begin anew
+    beginning, seeded = None, False
 
     def __init__(self, sim, state, arrays: Arrays, dt: float, actions: int, seed: int, first_world: int = 0):
         self.sim, self.state, self.arrays, self.dt = sim, state, arrays, dt

@@ -206,8 +206,9 @@ class Export:
 
 
 def told(judged: dict) -> str:
-    """Means of an evaluation, and the share of successes of a task that says what one is."""
+    """Means of an evaluation, the share of successes and the measures of a task that says what they are."""
     success = f", success {100 * judged['success']:.0f} %" if "success" in judged else ""
+    success += "".join(f", {name} {value:.3f}" for name, value in judged.get("measures", {}).items())
     return (
         f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m{success} (means of "
         f"{len(judged['returns'])} episodes)"
