@@ -9,7 +9,6 @@ import warnings
 
 import torch
 
-from warpsim.base.checks import listed
 from warpsim.base.extras import import_or_explain
 from warpsim.envs.onnx_network import OnnxNetwork
 from warpsim.envs.onnx_policy import KEY
@@ -61,7 +60,6 @@ def export(folder, onnx=None, *, torch_program=None, task=None) -> dict:
             import_or_explain(package, "export")
     learner = load_learner(os.path.join(folder, CHECKPOINT), task=task, device="cpu", policy_only=True)
     policy = learner.policy().eval()
-    refuse_not_finite(policy, os.path.join(folder, CHECKPOINT))
     trained = {"algorithm": learner.algorithm, "seed": learner.seed, "env_steps": learner.trained_steps}
     about = describe(learner.kind, learner.task, learner._judged_by(), trained)
     text = json.dumps(about, indent=1) + "\n"
@@ -105,13 +103,6 @@ def _is_description(path: pathlib.Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and found.get("format") == FORMAT
-
-
-def refuse_not_finite(policy, label) -> None:
-    """Raise `ValueError` where a weight is NaN or infinite, and name its layer."""
-    bad = [name for name, x in policy.state_dict().items() if not torch.isfinite(x).all()]
-    if bad:
-        raise ValueError(f"{label}: weights are not finite: layer {listed(bad)}; train anew")
 
 
 def _write_onnx(program, policy, size: int, text: str, path: pathlib.Path) -> None:

@@ -11,7 +11,7 @@ import shlex
 import signal
 import warnings
 
-from warpsim.base.checks import choice, listed, number, short, whole
+from warpsim.base.checks import choice, flag, listed, number, short, whole
 from warpsim.base.errors import Diverged, Stopped
 from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import (
@@ -23,6 +23,7 @@ from warpsim.base.learning import (
     learning_settings,
 )
 from warpsim.device.interrupts import stop_requests
+from warpsim.envs.boards import Boards, check_wandb
 from warpsim.envs.judging import Judge
 from warpsim.envs.learner import Learner, write_whole
 from warpsim.envs.onnx_policy import OnnxPolicy
@@ -35,6 +36,7 @@ torch = import_or_explain("torch", "train")
 
 LOOK = 10  # iterations between checkpoints
 CHECKPOINT, RESULT, CURVE, PAGE, STAGE = "checkpoint.pt", "result.json", "curve.json", "policy.html", "policy.usd"
+VIDEO = "policy.mp4"
 
 
 def make_learner(algorithm: str, task, **options) -> Learner:
@@ -71,7 +73,7 @@ def load_learner(path, *, task=None, device=None, threads: int | None = None, po
         learner.changes = kept["changes"]
         if policy_only:
             learner._relearn(kept["learned"])
-            learner.trained_steps = kept["iteration"] * learner.settings.horizon * kept["num_envs"]
+            learner.trained_steps = kept["iteration"] * learner.horizon * kept["num_envs"]
         elif learner.world.size != kept["processes"]:
             raise ValueError(
                 f"{path} is of {kept['processes']} processes, here are {learner.world.size}; resume with as many"
@@ -177,6 +179,8 @@ def train(
     resume: bool = False,
     tell=None,
     cpu_seconds: float | None = None,
+    video: bool = False,
+    wandb: str | None = None,
 ) -> dict:
     """Train a policy; returns the same result as `warpsim train --json`.
 
@@ -200,12 +204,19 @@ def train(
         Called with the report of each iteration.
     cpu_seconds : float
         End after the first iteration that reaches this processor time.
+    video : bool
+        Write an MP4 of the policy too (extra `video`).
+    wandb : str
+        Report to this project of Weights & Biases too (extra `wandb`), offline where it does not answer.
     """
     folder = None if out is None else pathlib.Path(out)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     if resume and folder is None:
         raise ValueError("resume goes on with a training in out; give out=")
+    check_wandb(wandb)
+    if flag(video, "video"):
+        import_or_explain("av", "video")
     if cpu_seconds is not None:
         number(cpu_seconds, "cpu_seconds", "give a positive time [s], or None", lambda x: x > 0)
     if iterations is not None:
@@ -231,10 +242,10 @@ def train(
     ):
         if folder is not None and first and not resume:
             _clear(folder)
-        _learn(learner, count, cpu_seconds, curve, folder, tell if first else None, stops)
+        _learn(learner, count, cpu_seconds, curve, folder, tell if first else None, stops, wandb)
         judged = {} if stops else learner.evaluate(record=4 if folder is not None and first else 0, stops=stops)
         if learner.world.most(len(stops)):
-            _stop(learner, stops, count, folder, _again(learner, folder, iterations, device))
+            _stop(learner, stops, count, folder, _again(learner, folder, iterations, device, video, wandb))
         trajectory = judged.pop("trajectory", None)
         result = {
             "task": learner.task,
@@ -252,44 +263,46 @@ def train(
         if folder is not None and first:
             with replacing(folder / RESULT) as new:
                 new.write_text(json.dumps(result, indent=1) + "\n")
-            _show(trajectory, folder)
+            _show(trajectory, folder, video)
     return result
 
 
-def _show(trajectory, folder: pathlib.Path) -> None:
+def _show(trajectory, folder: pathlib.Path, video: bool) -> None:
     """Write page and stage of the policy. A robot without visible geoms has none, which is reported."""
     try:
         trajectory.to_html(folder / PAGE)
         trajectory.to_usd(folder / STAGE, spacing=2.0)
+        if video:
+            trajectory.to_video(folder / VIDEO)
     except ValueError as error:
         warnings.warn(f"{folder} has no page and no stage of the policy: {error}", stacklevel=3)
 
 
-def _learn(learner: Learner, count: int, cpu_seconds, curve: list, folder, tell, stops: list) -> None:
+def _learn(learner: Learner, count: int, cpu_seconds, curve: list, folder, tell, stops: list, wandb) -> None:
     """Iterate up to a count, a processor time or a stop signal, which reaches all processes.
 
     The folder then has the result.
     """
     world = learner.world
-    board = _board(folder) if folder is not None and world.rank == 0 else None
     good = None if folder is None or learner.iteration == 0 else learner.packed()
-    while learner.iteration < count:
-        spent = cpu_seconds is not None and sum(learner.seconds.values()) >= cpu_seconds
-        if world.most(spent or len(stops)):
-            break
-        try:
-            curve.append(learner.iterate())
-        except Diverged as error:
-            _keep_last(error, learner, curve, good, folder)
+    with Boards(folder, wandb, learner) as boards:
+        while learner.iteration < count:
+            spent = cpu_seconds is not None and sum(learner.seconds.values()) >= cpu_seconds
+            if world.most(spent or len(stops)):
+                break
+            try:
+                curve.append(learner.iterate())
+            except Diverged as error:
+                _keep_last(error, learner, curve, good, folder)
+            if folder is not None:
+                good = learner.packed()
+            boards.add(curve[-1])
+            if tell is not None:
+                tell(curve[-1])
+            if folder is not None and learner.iteration % LOOK == 0:
+                _save(learner, curve, folder)
         if folder is not None:
-            good = learner.packed()
-        _tell(curve[-1], tell, board)
-        if folder is not None and learner.iteration % LOOK == 0:
             _save(learner, curve, folder)
-    if folder is not None:
-        _save(learner, curve, folder)
-    if board is not None:
-        board.close()
 
 
 def _keep_last(error: Diverged, learner: Learner, curve: list, good: bytes | None, folder) -> None:
@@ -304,7 +317,7 @@ def _keep_last(error: Diverged, learner: Learner, curve: list, good: bytes | Non
     ) from None
 
 
-def _again(learner: Learner, folder, iterations: int | None, device) -> str:
+def _again(learner: Learner, folder, iterations: int | None, device, video: bool, wandb) -> str:
     """The command that continues a training."""
     if "<" in learner.task or learner.task.startswith("__main__:"):
         return "the same call with resume=True goes on"
@@ -312,6 +325,8 @@ def _again(learner: Learner, folder, iterations: int | None, device) -> str:
     words += ["warpsim", "train", learner.task, "--out", folder, "--resume"]
     words += [] if iterations is None else ["--iterations", iterations]
     words += [] if device is None else ["--device", device]
+    words += ["--video"] if video else []
+    words += [] if wandb is None else ["--wandb", wandb]
     return f"`{shlex.join(map(str, words))}` goes on"
 
 
@@ -338,7 +353,7 @@ def _save(learner: Learner, curve: list, folder: pathlib.Path, content: bytes | 
 
 def _clear(folder: pathlib.Path) -> None:
     """Remove the files of an earlier training."""
-    names = (CHECKPOINT, RESULT, CURVE, PAGE, STAGE)
+    names = (CHECKPOINT, RESULT, CURVE, PAGE, STAGE, VIDEO)
     for path in [
         *(folder / name for name in names),
         *folder.glob("events.out.tfevents.*"),
@@ -351,24 +366,6 @@ def _of_process(name: str) -> str:
     """File name for this process; the first process uses the name itself."""
     rank = int(os.environ.get("RANK", 0))
     return name if rank == 0 else f"{rank}.{name}"
-
-
-def _board(folder: pathlib.Path):
-    """TensorBoard's writer; None where it is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder))
-
-
-def _tell(row: dict, tell, board) -> None:
-    if board is not None:
-        for name, value in row.items():
-            if name not in ("iteration", "env_steps") and value is not None:
-                board.add_scalar(name, value, row["env_steps"])
-    if tell is not None:
-        tell(row)
 
 
 def judge_of(source, *, task=None, device=None) -> Judge:

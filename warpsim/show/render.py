@@ -39,6 +39,8 @@ FAR = 1e9
 BANDS = 4  # bands of rows, distributed over threads
 PIECE = 1 << 15  # points shaded at a time, so that their data stays in the caches
 PAIRS = 1 << 16  # pairs of faces and rays tested at a time
+EDGE = 0.04  # difference of square-root brightness between neighbors that gives a pixel of a video more rays
+EDGE_RAYS = ((0.375, 0.125), (0.875, 0.375), (0.125, 0.625), (0.625, 0.875))  # a rotated grid, in pixels
 COARSE = 8  # image rays per ray at which the floor's share of sky light is computed
 
 
@@ -133,14 +135,14 @@ def render_image(
         raise ValueError(f"camera is {short(camera)}; give a Camera(eye, target)")
     spacing = roomy_spacing(model, q, mocap) if spacing is None else positive(spacing, "spacing", "m")
     origins = grid_origins(len(q), spacing)
-    solids = _solids(model, q, mocap, origins)
+    solids = solids_of(model, q, mocap, origins)
     floors = horizontal_planes(model)
     floor = float(model.geom_pose[floors, 2].max()) if len(floors) else None
     subject = [s for s in solids if not s.terrain]
     camera = fit_camera(subject, width / height) if camera is None else camera
     image = _image(solids, floor, camera, width, height, samples)
     if patches:
-        inside = _solids(model, q, mocap, origins, without=model.pair_geom[model.point_pairs :])
+        inside = solids_of(model, q, mocap, origins, without=model.pair_geom[model.point_pairs :])
         inside += _patch_solids(model, q, mocap, origins)
         image = SEEN_THROUGH * image + (1 - SEEN_THROUGH) * _image(inside, floor, camera, width, height, samples)
     return (255 * np.clip(image, 0, 1) ** (1 / 2.2) + 0.5).astype(np.uint8)
@@ -153,6 +155,57 @@ def _image(solids, floor, camera: Camera, width: int, height: int, samples: int)
     with concurrent.futures.ThreadPoolExecutor(min(BANDS, usable_cores())) as pool:
         image = np.concatenate(list(pool.map(cast, edges[:-1], edges[1:])))
     return image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3))
+
+
+def quick_image(solids, floor, camera: Camera, width: int, height: int) -> np.ndarray:
+    """Image `(height, width, 3)` uint8: one ray per pixel, and `EDGE_RAYS` where neighbors differ. For video."""
+    image = _cast(solids, floor, camera, width, height, 0, height).reshape(height, width, 3)
+    shade = np.sqrt(image.mean(axis=2))
+    edge = np.zeros((height, width), bool)
+    for a, b in (((slice(1, None),), (slice(-1),)), ((slice(None), slice(1, None)), (slice(None), slice(-1)))):
+        differ = np.abs(shade[a] - shade[b]) > EDGE
+        edge[a] |= differ
+        edge[b] |= differ
+    rows, columns = np.nonzero(edge)
+    total = 0.0
+    for right, down in EDGE_RAYS:
+        total = total + _cast_at(solids, floor, camera, width, height, columns + right, rows + down)
+    image[rows, columns] = total / len(EDGE_RAYS)
+    return (255 * np.clip(image, 0, 1) ** (1 / 2.2) + 0.5).astype(np.uint8)
+
+
+def _cast_at(solids, floor, camera: Camera, width: int, height: int, x, y) -> np.ndarray:
+    """Linear colors `(n, 3)` at places `x, y (n,)` of the image, in pixels."""
+    eye, frame = np.asarray(camera.eye, float), camera.frame()
+    half = np.tan(np.radians(camera.fov) / 2)
+    across, above = (2 * x / width - 1) * half * width / height, (1 - 2 * y / height) * half
+    rays = frame[2] + across[:, None] * frame[0] + above[:, None] * frame[1]
+    rays /= np.sqrt(_dot(rays, rays))[:, None]
+    depth, owner, normals = _floor_hits(floor, eye, rays)
+    for index, solid in enumerate(solids):
+        window = _window(solid, eye, frame, half, width, height)
+        if window is None:
+            continue
+        inside = (y >= window[0].start) & (y <= window[0].stop) & (x >= window[1].start) & (x <= window[1].stop)
+        inside = np.flatnonzero(inside)
+        t, normal = _intersect(solid, eye, rays[inside])
+        nearer = t < depth[inside]
+        at = inside[nearer]
+        depth[at], owner[at], normals[at] = t[nearer], index, normal[nearer]
+    open_ = None if floor is None else _openness(solids, floor, eye, rays[None]).ravel()
+    return _shade(solids, floor, eye, rays, depth, owner, normals, open_)
+
+
+def _floor_hits(floor, eye, rays):
+    """Distance, owner and normal of each of `rays (..., 3)`, of the floor (-2) or the sky (-1)."""
+    shape = rays.shape[:-1]
+    depth, owner, normals = np.full(shape, FAR), np.full(shape, -1), np.zeros((*shape, 3), np.float32)
+    if floor is not None:
+        with np.errstate(divide="ignore"):
+            t = (floor - eye[2]) / rays[..., 2]
+        hit = (t > 0) & (t < FAR)
+        depth[hit], owner[hit], normals[hit] = t[hit], -2, (0, 0, 1 if eye[2] > floor else -1)
+    return depth, owner, normals
 
 
 def _patch_solids(model, q, mocap, origins) -> list[_Solid]:
@@ -181,7 +234,7 @@ def fit_camera(solids, aspect: float, fov: float = 30.0) -> Camera:
     return Camera(tuple(eye), tuple(target), fov)
 
 
-def _solids(model, q, mocap, origins, without=()) -> list[_Solid]:
+def solids_of(model, q, mocap, origins, without=()) -> list[_Solid]:
     poses = geom_poses(model, body_poses(model, q, mocap))
     poses[..., :3] += origins[:, None]
     radii, colors = bounding_radii(model), geom_colors(model)[:, :3] ** 2.2
@@ -227,13 +280,7 @@ def _cast(solids, floor, camera: Camera, width: int, height: int, first: int, la
     y = (1 - 2 * (np.arange(first, last) + 0.5) / height) * half
     rays = forward + x[None, :, None] * right + y[:, None, None] * up
     rays /= np.sqrt(_dot(rays, rays))[..., None]
-    shape = (last - first, width)
-    depth, owner, normals = np.full(shape, FAR), np.full(shape, -1), np.zeros((*shape, 3), np.float32)
-    if floor is not None:
-        with np.errstate(divide="ignore"):
-            t = (floor - eye[2]) / rays[..., 2]
-        hit = (t > 0) & (t < FAR)
-        depth[hit], owner[hit], normals[hit] = t[hit], -2, (0, 0, 1 if eye[2] > floor else -1)
+    depth, owner, normals = _floor_hits(floor, eye, rays)
     for index, solid in enumerate(solids):
         window = _window(solid, eye, (right, up, forward), half, width, height)
         if window is None or window[0].stop <= first or window[0].start >= last:

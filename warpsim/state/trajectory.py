@@ -289,6 +289,51 @@ class Trajectory(NamesOfTrajectory):
         """
         registered("write_html")(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
 
+    def to_video(
+        self,
+        path: PathLike,
+        worlds: Selection | None = None,
+        fps: float = 30.0,
+        width: int = 640,
+        height: int = 360,
+        *,
+        camera: Any = None,
+        follow: bool = True,
+        spacing: float | None = None,
+    ) -> None:
+        """Write an MP4 (H.264) in real time. It needs PyAV (`pip install 'warpsim[video]'`).
+
+        A world whose positions are not finite stays where it was last, with a warning.
+
+        Parameters
+        ----------
+        path : path
+            The file, `.mp4`.
+        worlds : int or list of int, optional
+            The first n worlds, or indices of worlds. Default: up to 9.
+        fps : float
+            Frames per second, at most the recorded rate.
+        width, height : int
+            Size in pixels, even numbers.
+        camera : Camera, optional
+            `warpsim.show.render.Camera` at the first frame. Default: one that shows all chosen worlds.
+        follow : bool
+            Move the camera with the mean position of the bodies.
+        spacing : float, optional
+            Distance of the worlds on a grid [m].
+        """
+        registered("write_video")(
+            self,
+            path,
+            worlds,
+            fps,
+            width,
+            height,
+            camera=camera,
+            follow=follow,
+            spacing=spacing,
+        )
+
     def plot(
         self, path: PathLike | None = None, worlds: Selection | None = None, tolerance: float | None = None
     ) -> Any:

@@ -73,6 +73,8 @@ class Run:
     """Positions and velocities of the store in half precision."""
     png: str | None = None
     """Write a picture of the last frame."""
+    video: str | None = None
+    """Write a video in real time, .mp4."""
     plot: str | None = None
     """Write plots of heights, energy, contacts and errors."""
     patches: bool = False
@@ -109,7 +111,7 @@ class Run:
             with replacing(pathlib.Path(self.json)) as new:
                 new.write_text(json.dumps(summary, indent=2) + "\n")
         print_summary(summary, _console())
-        for path in (self.usd, self.html, self.store, self.png, self.plot, self.json):
+        for path in (self.usd, self.html, self.store, self.png, self.video, self.plot, self.json):
             if path:
                 _console().print(f"wrote {path}", highlight=False)
 
@@ -128,6 +130,7 @@ class Run:
         from warpsim.files.store.place import check_replaceable, is_url
         from warpsim.files.usd.usd_output import SUFFIXES
         from warpsim.show.plot import check_plot
+        from warpsim.show.video import check_video
 
         for package, wanted in (("viser", self.html), ("matplotlib", self.plot or self.png)):
             if wanted and importlib.util.find_spec(package) is None:
@@ -135,6 +138,8 @@ class Run:
         found = [check_file(path) for path in (self.html, self.png, self.json) if path and path != "-"]
         if self.usd:
             found.append(check_file(self.usd, SUFFIXES))
+        if self.video:
+            found.append(check_video(self.video))
         if self.plot:
             found.append(check_plot(self.plot))
         if self.half and not self.store:
@@ -149,6 +154,8 @@ class Run:
         for path, write in ((self.usd, t.to_usd), (self.html, t.to_html), (self.png, t.render)):
             if path:
                 write(path, patches=self.patches)
+        if self.video:
+            t.to_video(self.video)
         if self.plot:
             t.plot(self.plot)
 

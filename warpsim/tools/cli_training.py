@@ -73,6 +73,10 @@ class Train:
     """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
     threads: int | None = None
     """Threads of the CPU that share the worlds; None is as many as the cores that this process may use."""
+    video: bool = False
+    """Write an MP4 of the policy too."""
+    wandb: str | None = None
+    """Report to this project of Weights & Biases too; offline where it does not answer."""
     json: str | None = None
     """Where to write the result as JSON: a file, or - for standard output."""
     ppo: PpoOptions = dataclasses.field(default_factory=PpoOptions)  # type: ignore[valid-type]
@@ -97,6 +101,8 @@ class Train:
             "iterations": self.iterations,
             "num_envs": self.envs,
             "resume": self.resume,
+            "video": self.video,
+            "wandb": self.wandb,
             "learning": {name: given for name in ("ppo", "shac") if (given := _given(getattr(self, name)))},
         }
         with LiveCurve(screen) as live:
@@ -138,6 +144,8 @@ class Play:
     """A page."""
     usd: str | None = None
     """A USD stage."""
+    video: str | None = None
+    """A video, .mp4."""
     live: bool = False
     """Watch it on a live page instead, until Ctrl-C."""
     port: int = 8080
@@ -149,20 +157,21 @@ class Play:
         from warpsim.envs.playing import play_policy, watch_policy
         from warpsim.files.output import check_different, check_file
         from warpsim.files.usd.usd_output import SUFFIXES
+        from warpsim.show.video import check_video
 
         find_modules_here()
         if self.live:
             if self.episodes is not None:
                 raise ValueError("--live goes on until Ctrl-C; leave out --episodes")
-            if self.html or self.usd:
-                raise ValueError("--live shows the policy at work; write a page or a stage by a call without it")
+            if self.html or self.usd or self.video:
+                raise ValueError("--live shows the policy at work; write page, stage or video by a call without it")
             ready = functools.partial(print, flush=True)
             watch_policy(self._judge(), self.worlds, port=self.port, ready=ready)
             return
-        outputs = ((self.html, ()), (self.usd, SUFFIXES))
-        check_different([check_file(path, suffixes) for path, suffixes in outputs if path])
+        outputs = [check_file(path, suffixes) for path, suffixes in ((self.html, ()), (self.usd, SUFFIXES)) if path]
+        check_different(outputs + ([check_video(self.video)] if self.video else []))
         options = {} if self.episodes is None else {"episodes": self.episodes}
-        judged = play_policy(self._judge(), self.worlds, html=self.html, usd=self.usd, **options)
+        judged = play_policy(self._judge(), self.worlds, html=self.html, usd=self.usd, video=self.video, **options)
         console().print(told(judged), highlight=False)
 
     def _judge(self):
