@@ -64,12 +64,6 @@ class PpoLearner(Learner):
 
     def _build(self) -> None:
         own, world = self.settings, self.world
-        samples = own.horizon * self.env.num_envs
-        if samples < max(own.minibatches, 2):
-            raise ValueError(
-                f"ppo: an update has {samples} actions ({self.env.num_envs} worlds × horizon {own.horizon}), and "
-                f"minibatches is {own.minibatches}; give more worlds, a longer horizon, or fewer minibatches"
-            )
         if own.symmetry != "none" and self.env.mirror is None:
             raise ValueError(
                 f"{self.task}: ppo's symmetry is {own.symmetry!r}, and the task does not say how it is mirrored; give "
@@ -98,7 +92,17 @@ class PpoLearner(Learner):
             obs = torch.cat([obs, TensorDict(seen, batch_size=obs.batch_size)])
         return obs, None if actions is None else torch.cat([actions, mirror(actions, "actions")])
 
+    def _check_batch(self) -> None:
+        """Raise `ValueError` for rounds of fewer actions than minibatches; a policy that only plays has no rounds."""
+        own, samples = self.settings, self.settings.horizon * self.env.num_envs
+        if samples < max(own.minibatches, 2):
+            raise ValueError(
+                f"ppo: an update has {samples} actions ({self.env.num_envs} worlds × horizon {own.horizon}), and "
+                f"minibatches is {own.minibatches}; give more worlds, a longer horizon, or fewer minibatches"
+            )
+
     def _iterate(self) -> dict:
+        self._check_batch()
         begun = time.process_time()
         with torch.inference_mode():
             self._collect()
