@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rollout's loss as a function of one flat vector, for `scipy.optimize.minimize(..., jac=True)` and the like."""
 
+import dataclasses
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.base.annotations import Array, Numbers
-from warpsim.base.checks import choice, numbers, positive, short
+from warpsim.base.checks import choice, listed, numbers, positive, short
 from warpsim.base.extras import import_or_explain
 from warpsim.base.reprs import show
 from warpsim.device.threads import holds
@@ -31,6 +33,7 @@ from warpsim.differentiate.trust import (
     measure_trust,
     worlds_axis,
 )
+from warpsim.differentiate.unreached import unreached
 from warpsim.model.parameters import SPECS
 from warpsim.state.trajectory import Trajectory
 
@@ -122,6 +125,7 @@ class Objective:
         self.steps = count_steps(given.get("controls"), steps, given.get("mocap"))
         parameters = [name for name in given if name not in (*STATE_NAMES, *BY_STEP)]
         self.shapes = input_shapes(sim, self.steps, parameters)
+        self._told = False
         self._fixed = {name: device_array(sim, name, x, self.shapes[name]) for name, x in self.fixed.items()}
         scales = dict.fromkeys(self.start, 1.0) | dict(scale or {})
         self.scale = {name: positive(scales[name], f"scale[{name!r}]") for name in self.start}
@@ -194,8 +198,27 @@ class Objective:
     @holds
     def __call__(self, x: Numbers) -> tuple[float, np.ndarray]:
         """Loss and gradient at x."""
-        loss, found = self._taped(self.arrays(x))
+        arrays = self.arrays(x)
+        loss, found = self._taped(arrays)
+        self._warn_of_unreached(arrays, found)
         return float(loss.sum()), self.pack_gradient(found)
+
+    def _warn_of_unreached(self, arrays, found: dict[str, np.ndarray]) -> None:
+        """Once: name the bodies that the variables do not reach, where a world's gradient is exactly zero."""
+        worlds = [np.moveaxis(found[name], worlds_axis(name), 0).reshape(self.sim.worlds, -1) for name in self.start]
+        zero = np.flatnonzero(~np.any([x.any(axis=1) for x in worlds], axis=0))
+        if self._told or not len(zero):
+            return
+        named = {int(w): names for w, names in enumerate(unreached(self, arrays)) if names and w in zero}
+        if named:
+            self._told = True
+            w, names = next(iter(named.items()))
+            warnings.warn(
+                f"the gradient of {len(named)} of {self.sim.worlds} worlds is exactly zero: the loss of world {w} "
+                f"depends on {listed(names)}, which no variable reaches, for nothing touches it; give the simulator "
+                "contact_gradient=ws.GradientFromDistance(...), or start from the plan of ws.cem",
+                stacklevel=4,
+            )
 
     def pack_gradient(self, found: dict[str, np.ndarray]) -> np.ndarray:
         """The gradient with respect to x, from gradients by name that have the worlds' axis."""
@@ -206,6 +229,16 @@ class Objective:
                 gradient = gradient.sum(axis=worlds_axis(name))
             parts.append(np.ravel(gradient) * self.scale[name])
         return np.concatenate(parts)
+
+    @holds
+    def unreached(self, x: Numbers | None = None) -> tuple[tuple[str, ...], ...]:
+        """The bodies of each world that the loss depends on and that no variable reaches, by name.
+
+        Nothing that depends on the variables touches them in the motion at x (default: `x0`), and the gradient is that
+        of the rest of the loss. An empty tuple: all is reached. Cost: a rollout with its backward pass for each tree of
+        the model that the loss depends on. A call warns of such bodies where a world's gradient is exactly zero.
+        """
+        return unreached(self, self.arrays(self.x0 if x is None else x))
 
     @holds
     def trust(
@@ -260,7 +293,8 @@ class Objective:
 
         gradient = {name: found[name] for name in self.start}
         try:
-            return measure_trust(self.sim, run, point, gradient, loss, self.scale, **options)
+            found = measure_trust(self.sim, run, point, gradient, loss, self.scale, **options)
+            return dataclasses.replace(found, unreached=unreached(self, arrays))
         finally:
             Inputs(self.sim, arrays)  # restores the parameters of x
 

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.base.checks import positive, whole
+from warpsim.base.checks import listed, positive, whole
 from warpsim.differentiate.taped import BY_STEP, STATE_NAMES
 from warpsim.kernels import flags as flag_bits
 from warpsim.rows.scalar_rows import joint_rows
@@ -58,6 +58,8 @@ class GradientTrust:
     - `disagreement`: |slope - difference| over the largest size of slope, difference and the two one-sided differences
       (0: none, 1: one of the two is noise, 2: opposite).
     - `flags`: the sticky flags of the motion.
+    - `unreached`: for each world the bodies that the loss depends on and no variable reaches (`Objective.unreached`);
+      empty for `check_gradients`.
     - `per_world`: whether the loss is one number per world. If not, slope and difference are those of the sum, the same
       in every world.
     """
@@ -78,6 +80,7 @@ class GradientTrust:
     hop_steps: int
     tolerance: float
     per_world: bool
+    unreached: tuple[tuple[str, ...], ...] = ()
 
     @property
     def kinks(self) -> np.ndarray:
@@ -86,8 +89,15 @@ class GradientTrust:
 
     @property
     def trusted(self) -> np.ndarray:
-        """`(worlds,)` bool: disagreement within the tolerance, no hop, no flag. Kinks alone do no harm."""
-        return (self.disagreement <= self.tolerance) & (self.hops == 0) & (self.flags == 0)
+        """`(worlds,)` bool: disagreement within the tolerance, no hop, no flag, no zero gradient with bodies unreached.
+
+        Kinks alone do no harm.
+        """
+        good = (self.disagreement <= self.tolerance) & (self.hops == 0) & (self.flags == 0)
+        return good & ~np.array([self._untouched(w) for w in range(len(good))], bool)
+
+    def _untouched(self, w: int) -> bool:
+        return bool(self.unreached and self.unreached[w] and self.slope[w] == 0)
 
     def __repr__(self) -> str:
         return f"GradientTrust({self.trusted.sum()} of {len(self.hops)} worlds trusted; print it for the table)"
@@ -122,6 +132,11 @@ class GradientTrust:
         if not self.disagreement[w] <= self.tolerance:
             reasons.append("disagreement" if np.isfinite(self.disagreement[w]) else "not finite")
             reasons += ["another number of impacts at an end of the difference"] if self.other_impacts[w] else []
+        if self.unreached and self.unreached[w]:
+            text = f"no variable reaches {listed(self.unreached[w])}"
+            if not self._untouched(w):
+                return ("not trusted: " + ", ".join(reasons) if reasons else "trusted") + f"; {text}"
+            reasons.append(text)
         return "not trusted: " + ", ".join(reasons) if reasons else "trusted"
 
 

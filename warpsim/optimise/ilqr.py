@@ -16,6 +16,7 @@ from warpsim.device.threads import holds
 from warpsim.optimise.box_qp import box_qp, masked_solve
 from warpsim.optimise.cost import Cost, total
 from warpsim.optimise.plan import Plan, checked_problem
+from warpsim.optimise.reached import notes_of_unreached
 from warpsim.optimise.replicas import jacobians, replicas
 from warpsim.simulator import Simulator
 from warpsim.state import State
@@ -108,7 +109,20 @@ class _Search:
             history.append(self.value)
         m = self.motion
         q, v = m.q[:, 0], m.v[:, 0]
-        return Plan(m.controls[:, 0], q, v, self.value, np.array(history), self.status, self.gains)
+        notes = self._notes(q, v)
+        return Plan(m.controls[:, 0], q, v, self.value, np.array(history), self.status, self.gains, notes=notes)
+
+    def _notes(self, q: np.ndarray, v: np.ndarray) -> tuple[str, ...]:
+        """What worlds that have stopped leave undone; their status becomes "untouched"."""
+        ended = np.isin(self.status, ("converged", "stalled"))
+        if not ended.any():
+            return ("",) * len(ended)
+        A, B, _ = jacobians(self.sim, self.motion)
+        u = self.motion.controls[:, 0]
+        found = notes_of_unreached(self.model, self.cost, A, B, q, v, u, self.value)
+        found = tuple(note if stopped else "" for note, stopped in zip(found, ended, strict=True))
+        self.status[np.array([bool(note) for note in found])] = "untouched"
+        return found
 
     def _roll(self, policy):
         """The motions of all step sizes under a policy, and their costs `(step sizes, worlds)`; inf if not finite."""

@@ -25,10 +25,12 @@ class Plan:
     q, v               (knots + 1, worlds, nq), nv: the motion, without noise or feedback
     cost               (worlds,); inf where the motion is not finite
     history            (iterations + 1, worlds): the cost of the plan before each iteration and after the last
-    status             (worlds,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or
-                       "nonfinite" (the first motion, or its cost, is not finite; the controls are the given ones)
+    status             (worlds,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost),
+                       "untouched" (converged or stalled, but the cost depends on bodies that the controls never reach),
+                       or "nonfinite" (the first motion, or its cost, is not finite; the controls are the given ones)
     gains              (knots, worlds, nu, 2 nv) of `ilqr`: u + K (δq, v - v̂), δq = model.difference(q̂, q); else None
     effective_samples  (worlds,) of `mppi`: 1 / Σ w² of the last iteration's weights; else None
+    notes              per world of `ilqr` a sentence that names the bodies that the controls never reach, or ""
     """
 
     controls: np.ndarray
@@ -39,6 +41,7 @@ class Plan:
     status: np.ndarray
     gains: np.ndarray | None = None
     effective_samples: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         knots, worlds = self.controls.shape[:2]
