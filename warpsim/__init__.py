@@ -99,6 +99,8 @@ if _typing.TYPE_CHECKING:  # for type checkers and editors, which cannot follow 
     from warpsim.optimise.hessian import hessian_vector as hessian_vector
     from warpsim.optimise.identify import Identification as Identification
     from warpsim.optimise.identify import identify as identify
+    from warpsim.optimise.identify_log import RobotIdentification as RobotIdentification
+    from warpsim.optimise.identify_log import identify_log as identify_log
     from warpsim.optimise.ilqr import ilqr as ilqr
     from warpsim.optimise.inverse_kinematics import Reach as Reach
     from warpsim.optimise.inverse_kinematics import reach as reach

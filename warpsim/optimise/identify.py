@@ -216,13 +216,6 @@ class _Fit:
         best = tried[np.argmin(np.concatenate(costs), axis=0)]
         self.values[DELAY][:, columns] = np.broadcast_to(best, self.sim.worlds)[:, None]
 
-    def _delayed(self, delay: np.ndarray, k: int) -> np.ndarray:
-        """Controls u(k - d) of delays d `(..., worlds, nu)` in knots; k counts from the first row of `u`."""
-        whole_knots = np.floor(delay).astype(int)
-        part, place = delay - whole_knots, np.ogrid[: delay.shape[-2], : delay.shape[-1]]
-        early = self.u[np.maximum(k - whole_knots - 1, 0), place[0], place[1]]
-        return (1.0 - part) * self.u[k - whole_knots, place[0], place[1]] + part * early
-
     def _moved(self, z: np.ndarray, straight: bool) -> dict[str, np.ndarray]:
         """Parameters `(worlds, ...)` after a step z `(groups, size)` from the best ones so far."""
         values = {name: x.copy() for name, x in self.values.items()}
@@ -245,7 +238,7 @@ class _Fit:
 
         def policy(knot, *_):
             k = self.before + knot
-            return self.u[k] if delay is None else self._delayed(delay, k)
+            return self.u[k] if delay is None else delayed(self.u, delay, k)
 
         motion = wide.roll(self.start | {"q": q, "v": v}, len(self.u) - self.before, policy)
         r, _ = residuals(self.residual, "residual", tuple(np.moveaxis(x, 1, 0) for x in (motion.q, motion.v)))
@@ -288,10 +281,9 @@ class _Fit:
 
     def _delay_slopes(self) -> np.ndarray:
         """∂u/∂d `(knots, worlds, nu)` of the controls that drove the motion."""
-        delay = self.values[DELAY]
-        first, second = (np.minimum(np.floor(delay) + more, self.before) for more in (0.0, 1.0))
+        first = np.minimum(np.floor(self.values[DELAY]), self.before - 1.0)  # the longest delay has the slope before it
         rows = range(self.before, len(self.u))
-        return np.stack([self._delayed(second, k) - self._delayed(first, k) for k in rows])
+        return np.stack([delayed(self.u, first + 1.0, k) - delayed(self.u, first, k) for k in rows])
 
     def _iterate(self, going: np.ndarray, normal: "_Normal", tolerance: float) -> None:
         """Try the dampings, keep each group's best where it lowers its cost."""
@@ -327,6 +319,14 @@ class _Fit:
             return step, (self.q, self.v)
         x, nv = back(step), self.sim.model.nv
         return step, (self.sim.model.displace(self.q, x[:, :nv]), self.v + x[:, nv:])
+
+
+def delayed(u: np.ndarray, delay: np.ndarray, k: int) -> np.ndarray:
+    """Controls u(k - d) of delays d `(..., worlds, nu)` in rows of u `(rows, worlds, nu)`, linear between rows."""
+    whole_rows = np.floor(delay).astype(int)
+    part, place = delay - whole_rows, np.ogrid[: delay.shape[-2], : delay.shape[-1]]
+    early = u[np.maximum(k - whole_rows - 1, 0), place[0], place[1]]
+    return (1.0 - part) * u[k - whole_rows, place[0], place[1]] + part * early
 
 
 def _mixed(worlds: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import tyro
 from tyro.conf import Positional
 
 from warpsim.base import checks
+from warpsim.tools.cli_identify import Identify
 from warpsim.tools.cli_tasks import Tasks
 from warpsim.tools.cli_training import Export, Play, Train
 from warpsim.tools.cli_training import console as _console
@@ -627,6 +628,7 @@ COMMANDS = {
     "train": Train,
     "play": Play,
     "export": Export,
+    "identify": Identify,
     "devices": Devices,
 }
 

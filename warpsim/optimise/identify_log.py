@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`identify_log`: parameters of a robot from a recorded motion, with intervals.
+
+The log is cut into windows of half a second, each with an initial state of its own that is found with the parameters
+(multiple shooting: Bock 1983), so that small errors do not grow through the whole motion. `identify` fits all windows
+with one set of parameters. The noise of each column is estimated from its residuals and the fit repeated with it. With
+white noise of that size the inverse of the information matrix is the covariance of the estimates, and their 95 %
+intervals follow (Ljung 1999, §9.4). What the motion does not show is named and left at the file's value.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from warpsim.base.checks import choice, positive, several, short, whole
+from warpsim.base.reprs import show
+from warpsim.device.threads import holds
+from warpsim.files.output import check_file, replacing
+from warpsim.integrate import Midpoint
+from warpsim.model.model import JointType, Model
+from warpsim.optimise.charts import DELAY, LOGARITHMS
+from warpsim.optimise.identify import Identification, delayed, identify
+from warpsim.optimise.motion_log import MotionLog, read_log
+from warpsim.simulator import Simulator
+from warpsim.solve.nocontact import NoContact
+
+UNITS = {
+    "body_mass": "kg",
+    "joint_damping": "N m s/rad",
+    "joint_friction": "N m",
+    "joint_armature": "kg m²",
+    DELAY: "s",
+}
+SLIDE_UNITS = {"joint_damping": "N s/m", "joint_friction": "N", "joint_armature": "kg"}
+KNOWN = tuple(UNITS)
+WINDOW, FEWEST = 0.5, 8  # length of a window [s], and least number of its knots
+LONGEST_STEP = 0.002  # [s] of the simulation
+ROUNDS = 2  # fits, each with the noise that the residuals of the one before have
+ROUGH, FINE = 1e-3, 1e-7  # tolerances of the first fits and of the last
+WIDE = 1.96  # standard deviations: 95 % of a normal distribution
+FIRST_FRICTION, FIRST_TORQUE = (
+    0.02,
+    0.1,
+)  # first guess where the file has none: this share of the root mean square control
+UNKNOWN = 1.5  # standard deviation of a logarithm from which on a parameter counts as not shown
+SINGULAR = 1e-9  # least eigenvalue of the scaled information matrix
+WHITE = 0.3  # largest correlation of neighboring residuals that counts as none
+VARIANCE_OF_THIRD = 20.0  # variance of the third difference of white noise of variance one
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """One parameter: its value, its 95 % interval, and the value of the robot's file. Units: `unit`."""
+
+    parameter: str
+    element: str
+    value: float
+    low: float
+    high: float
+    file: float
+    unit: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class RobotIdentification:
+    """The result of `identify_log`.
+
+    estimates   `Estimate` of every parameter that the motion shows
+    unshown     names, as "body_mass[base]", of those that it does not show: left at the file's values
+    model       the robot with the values found (a delay is no part of a model)
+    noise       column -> standard deviation of its residuals
+    whiteness   correlation of neighboring residuals, the largest of all columns: above 0.3 the model lacks something
+                that the robot has, and the intervals are too narrow
+    status      that of the last fit: "converged", "iterations", "stalled", "untouched" or "nonfinite"
+    rows, windows, dt   of the log
+    """
+
+    estimates: tuple[Estimate, ...]
+    unshown: tuple[str, ...]
+    model: Model
+    noise: dict[str, float]
+    whiteness: float
+    status: str
+    rows: int
+    windows: int
+    dt: float
+
+    def __repr__(self) -> str:
+        return show(
+            "RobotIdentification",
+            {"estimates": len(self.estimates), "unshown": len(self.unshown), "status": self.status},
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about what makes the estimates doubtful."""
+        found = []
+        if self.status != "converged":
+            found.append(f"the fit ended with the status {self.status!r}")
+        if self.whiteness > WHITE:
+            found.append(
+                f"residuals of neighboring rows are correlated ({self.whiteness:.2f}): the robot has what its model "
+                "lacks, and the intervals are too narrow"
+            )
+        return tuple(found)
+
+    def data(self) -> dict[str, Any]:
+        """All of it but the model, as plain data."""
+        plain = ("unshown", "noise", "whiteness", "status", "rows", "windows", "dt")
+        found = {"estimates": [dataclasses.asdict(x) for x in self.estimates]}
+        return found | {name: getattr(self, name) for name in plain} | {"warnings": list(self.warnings)}
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write `data()` as JSON, or with the suffix .xml the model as MJCF."""
+        path = check_file(path, (".json", ".xml"))
+        with replacing(path) as new:
+            if path.suffix.lower() == ".xml":
+                self.model.to_mjcf(new)
+            else:
+                new.write_text(json.dumps(self.data(), indent=2, allow_nan=False) + "\n")
+
+
+@holds
+def identify_log(
+    log: str | os.PathLike,
+    model: Model,
+    parameters: Any = KNOWN,
+    *,
+    window: float = WINDOW,
+    most_delay: int = 5,
+    substeps: int | None = None,
+    iterations: int = 50,
+    device: str | None = None,
+    threads: int | None = None,
+) -> RobotIdentification:
+    """Find masses, joint friction, damping, armature and actuator delays of a robot from the CSV log of a motion.
+
+        model = ws.load("arm.urdf", actuators="effort")
+        found = ws.identify_log("log.csv", model)
+        found.estimates[0]                      # Estimate(parameter='body_mass', element='forearm', value=…, low=…, …)
+        found.save("arm_identified.xml")
+
+    Parameters
+    ----------
+    log : path
+        A CSV file. Columns: `time` [s], evenly spaced; `q:JOINT` of every joint [rad or m]; `v:JOINT` [rad/s or m/s],
+        optional; `u:ACTUATOR` of every actuator, the control from that row's time to the next row's. The name of the
+        joint that one actuator drives stands for the actuator.
+    model : Model
+        The robot, of hinges and slides, whose parameters are the first guess.
+    parameters : list of str
+        Which kinds to find, of "body_mass", "joint_damping", "joint_friction", "joint_armature" and "delay".
+    window : float
+        Length [s] of the windows that the log is cut into.
+    most_delay : int
+        Largest delay, in rows.
+    substeps : int
+        Simulation steps per row; None: steps of at most 2 ms.
+    iterations : int
+        Largest number of iterations of each fit.
+    device, threads
+        As of `Simulator`.
+
+    Returns
+    -------
+    RobotIdentification
+        Estimates with 95 % intervals.
+
+    Raises
+    ------
+    ValueError
+        Names the row, the column or the argument.
+
+    Notes
+    -----
+    Contact is off: record the motion in free space. An interval holds for white noise in the measured columns, a model
+    that is right apart from the parameters, and the file's values of what the motion does not show. A mass alone
+    leaves the inertia about the body's COM as it is.
+    """
+    if not isinstance(model, Model):
+        raise ValueError(f"model is {short(model)}; give what ws.load returns")
+    kinds = tuple(
+        choice(name, "an entry of parameters", KNOWN) for name in several(parameters, "parameters", "give a list")
+    )
+    if not kinds or len(set(kinds)) < len(kinds):
+        raise ValueError(f"parameters is {short(parameters)}; name at least one kind, and each once")
+    window, iterations = positive(window, "window"), whole(iterations, "iterations", 1)
+    delay = whole(most_delay, "most_delay", 1) if DELAY in kinds else 0
+    if substeps is not None:
+        whole(substeps, "substeps", 1)
+    data = read_log(log, model)
+    cut = _Windows(data, model, window, delay)
+    parts = substeps or int(np.ceil(data.dt / LONGEST_STEP - 1e-9))
+    started = _with_friction(model, data) if "joint_friction" in kinds else model
+    sim = Simulator(
+        started, cut.count, data.dt, dtype="float64", solver=NoContact(), integrator=Midpoint(), requires_grad=True,
+        device=device, threads=threads,
+    )  # fmt: skip
+    return _Search(sim, model, data, cut, _unknown(model, kinds), parts, iterations).run()
+
+
+def _unknown(model: Model, kinds) -> dict[str, list]:
+    """Elements of each kind: bodies that have a mass and can move, all joints, all actuators."""
+    moving = [b for b in range(model.nbody) if model.body_mass[b] > 0 and model.body_link[b] >= 0]
+    elements = {"body_mass": moving, DELAY: list(range(model.nu))}
+    found = {kind: elements.get(kind, list(range(model.nv))) for kind in kinds}
+    for kind, chosen in found.items():
+        if not chosen:
+            what = "actuators" if kind == DELAY else "bodies that move" if kind == "body_mass" else "joints"
+            raise ValueError(f"parameters has {kind!r}, and robot {model.name!r} has no {what}")
+    return found
+
+
+def _with_friction(model: Model, log: MotionLog) -> Model:
+    """The model with a first guess of dry friction where it has none: a friction of 0 has no row and no logarithm."""
+    size = np.full(model.nv, FIRST_TORQUE)
+    for a, j in enumerate(model.actuator_joint):
+        if j >= 0:
+            size[model.joint_v[j]] = max(np.sqrt(np.mean(log.u[:, a] ** 2)), FIRST_TORQUE)
+    guess = np.where(model.joint_friction > 0, model.joint_friction, FIRST_FRICTION * size)
+    return dataclasses.replace(model, joint_friction=guess.astype(model.joint_friction.dtype))
+
+
+class _Windows:
+    """Windows of a log side by side, as worlds: arrays `(knots + 1, windows, n)`, and the controls before them."""
+
+    def __init__(self, log: MotionLog, model: Model, length: float, delay: int):
+        rows, knots = len(log.q), max(FEWEST, round(length / log.dt))
+        knots = min(knots, rows - delay - 1)
+        if knots < FEWEST:
+            raise ValueError(
+                f"{pathlib.Path(log.path).name}: has {rows} rows of data; identification needs at least "
+                f"{FEWEST + delay + 1}, and better some seconds of motion"
+            )
+        self.count, self.knots = (rows - delay) // (knots + 1), knots
+        first = delay + (knots + 1) * np.arange(self.count)
+        at = first + np.arange(knots + 1)[:, None]
+        self.q, self.v, self.u = log.q[at], log.v[at], log.u[at[:-1]]
+        self.history = log.u[first - delay + np.arange(delay)[:, None]] if delay else None
+        slope = np.gradient(log.q, log.dt, axis=0)
+        self.start = log.q[first], np.where(np.isnan(log.v), slope, log.v)[first]
+        measured = np.isfinite(self.v).all(axis=(0, 1))
+        self.columns = [f"q:{name}" for name in model.joint_names]
+        self.columns += [f"v:{name}" for name, there in zip(model.joint_names, measured, strict=True) if there]
+        self.measured = np.flatnonzero(measured)
+        noise = [np.diff(x, 3, axis=0).std() / np.sqrt(VARIANCE_OF_THIRD) for x in self._seen()]
+        self.noise = np.maximum(noise, 1e-12)
+
+    def _seen(self) -> list[np.ndarray]:
+        """Measured columns `(knots + 1, windows)`."""
+        return [*np.moveaxis(self.q, -1, 0), *np.moveaxis(self.v[..., self.measured], -1, 0)]
+
+    def errors(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Model less measurement `(..., knots + 1, windows, columns)`."""
+        return np.concatenate([q - self.q, v[..., self.measured] - self.v[..., self.measured]], axis=-1)
+
+
+class _Search:
+    """Fits with noise from residuals, without what the motion does not show."""
+
+    def __init__(self, sim, model, log: MotionLog, cut: _Windows, unknown, substeps: int, iterations: int):
+        self.sim, self.log, self.cut, self.model = sim, log, cut, model
+        self.unknown, self.substeps, self.iterations = unknown, substeps, iterations
+        self.start, self.unshown = cut.start, []
+
+    def run(self) -> RobotIdentification:
+        """Fit, estimate the noise, drop what is not shown; until nothing changes."""
+        left = ROUNDS
+        while True:
+            found = self._fit(FINE if left == 1 else ROUGH)
+            spread, dropped = self._spread(found)
+            self._drop(dropped)
+            left = max(left - 1, 1 if dropped else 0)
+            if left == 0 or not self.unknown or found.status[0] == "nonfinite":
+                break
+            errors = self._errors(found)
+            if np.isfinite(errors).all():
+                self.cut.noise = np.maximum(self._noise(errors, len(found.labels)), 1e-12)
+        return self._result(found, spread)
+
+    def _fit(self, tolerance: float) -> Identification:
+        sim, cut, sigma = self.sim, self.cut, self.cut.noise
+        nq, nv = self.model.nq, self.model.nv
+        J = np.zeros((len(cut.columns), 2 * nv))
+        J[range(nq), range(nq)] = 1.0
+        J[range(nq, len(J)), nv + cut.measured] = 1.0
+        J = J / sigma[:, None]
+        found = identify(
+            sim, sim.state(*self.start), cut.u, lambda q, v: cut.errors(q, v) / sigma, self.unknown, shared=True,
+            free_start=True, history=cut.history if DELAY in self.unknown else None,
+            jacobian=lambda q, v: np.broadcast_to(J, (*q.shape[:-1], *J.shape)),
+            iterations=self.iterations, tolerance=tolerance, substeps=self.substeps,
+        )  # fmt: skip
+        self.start = found.start
+        for name, values in found.parameters.items():
+            if name != DELAY:
+                sim.parameters[name] = values
+        return found
+
+    def _errors(self, found: Identification) -> np.ndarray:
+        """Residuals `(knots + 1, windows, columns)` of the motion found, in the units of the columns."""
+        sim, cut = self.sim, self.cut
+        u = cut.u
+        if DELAY in found.parameters:
+            every, rows = np.concatenate([cut.history, u]), range(len(cut.history), len(cut.history) + cut.knots)
+            u = np.stack([delayed(every, found.parameters[DELAY], k) for k in rows])
+        motion = sim.rollout(sim.state(*self.start), u, substeps=self.substeps)
+        return cut.errors(motion.q.numpy(), motion.v.numpy())
+
+    def _noise(self, errors: np.ndarray, unknowns: int) -> np.ndarray:
+        """Standard deviation of each column, with the degrees of freedom that the unknowns take."""
+        taken = unknowns + 2 * self.model.nv * self.cut.count
+        if errors.size < 1.5 * taken:
+            raise ValueError(
+                f"{pathlib.Path(self.log.path).name}: {errors.size} measured numbers are too few for {taken} unknowns; "
+                "give longer windows, fewer parameters or a longer log"
+            )
+        return np.sqrt((errors**2).mean(axis=(0, 1)) / (1.0 - taken / errors.size))
+
+    def _spread(self, found: Identification) -> tuple[np.ndarray, list[int]]:
+        """Standard deviations of the steps of all unknowns, and those that the motion does not show."""
+        if found.status[0] == "nonfinite":
+            return np.full(len(found.labels), np.inf), []
+        M = found.information[0]
+        scale = np.sqrt(np.maximum(np.diag(M), 0.0))
+        blind = found.unseen[0] | (scale == 0)
+        if blind.any():
+            return scale, list(np.flatnonzero(blind))
+        values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
+        if values[0] < SINGULAR:
+            return scale, [int(np.argmax(np.abs(vectors[:, 0])))]
+        spread = np.sqrt(np.diag(np.linalg.inv(M / np.outer(scale, scale)))) / scale
+        logs = np.array([label.split("[")[0] in LOGARITHMS for label in found.labels])
+        worst = int(np.argmax(np.where(logs, spread, 0.0)))
+        return spread, [worst] if logs.any() and spread[worst] > UNKNOWN else []
+
+    def _drop(self, dropped: list[int]) -> None:
+        """Leave unknowns at the values of the file."""
+        places = [(kind, element) for kind, elements in self.unknown.items() for element in elements]
+        for kind, element in (places[i] for i in dropped):
+            self.unshown.append(f"{kind}[{self._name(kind, element)}]")
+            self.unknown[kind] = [e for e in self.unknown[kind] if e != element]
+            if kind != DELAY:
+                values = self.sim.parameters.stored(kind).numpy().astype(float)
+                values = np.broadcast_to(values, (self.sim.worlds, *values.shape[1:])).copy()
+                values[:, element] = getattr(self.model, kind)[element]
+                self.sim.parameters[kind] = values
+        self.unknown = {kind: elements for kind, elements in self.unknown.items() if elements}
+
+    def _name(self, kind: str, element: int) -> str:
+        model = self.model
+        if kind == "body_mass":
+            return model.body_names[element]
+        return model.actuator_names[element] if kind == DELAY else model.joint_names[self._joint_of(element)]
+
+    def _joint_of(self, dof: int) -> int:
+        return int(np.flatnonzero(self.model.joint_v == dof)[0])
+
+    def _result(self, found: Identification, spread: np.ndarray) -> RobotIdentification:
+        model, values = self.model, {}
+        for kind in ("body_mass", "joint_damping", "joint_friction", "joint_armature"):
+            stored = self.sim.parameters.stored(kind).numpy().astype(float)
+            values[kind] = np.asarray(stored).reshape(-1, np.shape(getattr(model, kind))[0])[0].copy()
+        places = [(kind, element) for kind, elements in self.unknown.items() for element in elements]
+        estimates = []
+        for (kind, element), s in zip(places, WIDE * spread, strict=False):
+            delay = kind == DELAY
+            found_value = self.log.dt * found.parameters[DELAY][0, element] if delay else values[kind][element]
+            ends = _interval_of(found_value, self.log.dt * s if delay else s, kind in LOGARITHMS)
+            file = 0.0 if delay else float(getattr(model, kind)[element])
+            name = self._name(kind, element)
+            estimates.append(Estimate(kind, name, float(found_value), *ends, file, self._unit(kind, element)))
+        errors = self._errors(found)
+        flat = errors - errors.mean(axis=0)
+        lag = (flat[1:] * flat[:-1]).sum(axis=(0, 1)) / np.maximum((flat**2).sum(axis=(0, 1)), 1e-300)
+        new = dataclasses.replace(model, **{kind: x.astype(getattr(model, kind).dtype) for kind, x in values.items()})
+        noise = dict(zip(self.cut.columns, self.cut.noise.tolist(), strict=True))
+        return RobotIdentification(
+            tuple(estimates), tuple(self.unshown), new, noise, float(lag.max()), str(found.status[0]), len(self.log.q),
+            self.cut.count, self.log.dt,
+        )  # fmt: skip
+
+    def _unit(self, kind: str, element: int) -> str:
+        slide = kind.startswith("joint") and self.model.joint_type[self._joint_of(element)] == JointType.SLIDE
+        return SLIDE_UNITS[kind] if slide else UNITS[kind]
+
+
+def _interval_of(value: float, reach: float, logarithm: bool) -> tuple[float, float]:
+    """The ends of an interval; none of these parameters is below 0."""
+    if logarithm:
+        return float(value * np.exp(-reach)), float(value * np.exp(reach))
+    return float(max(value - reach, 0.0)), float(value + reach)
