@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients through environments: against central differences, through rewards, actuators, poses and episodes that end."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,9 @@ def test_poses_and_velocities_are_the_simulators():
             env.reset(seed=4)
         np.testing.assert_allclose(smooth.view.poses, plain.view.poses, atol=1e-12)
         np.testing.assert_allclose(smooth.view.velocities, plain.view.velocities, atol=1e-12)
+        for view, body in itertools.product((plain.view, smooth.view), range(plain.sim.model.nbody)):
+            np.testing.assert_array_equal(view.pose(body), view.poses[:, body])
+            np.testing.assert_array_equal(view.velocity(body), view.velocities[:, body])
 
 
 def test_episodes_cut_gradients_and_detach_forgets():

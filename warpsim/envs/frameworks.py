@@ -2,6 +2,7 @@
 """The array framework of terms: NumPy, torch or JAX, over the memory of Warp's arrays."""
 
 import contextlib
+import math
 
 import numpy as np
 import warp as wp
@@ -103,6 +104,16 @@ class Arrays:
     def any(self, mask) -> bool:
         """Whether a mask may hold anywhere; on a device that is not near, True without a look."""
         return not self.near or bool(self.host(mask).any())
+
+    def seen_finite(self, *arrays) -> bool:
+        """Whether all entries are finite, as far as their sums tell: False may be a sum that is too large.
+
+        It reads the sums, so only where values are near. A sum takes less time than a comparison of every entry.
+        """
+        if self.framework == "torch":
+            return all(math.isfinite(x.detach().sum().item()) for x in arrays)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return all(math.isfinite(x.sum()) for x in arrays)
 
     def copied(self, values):
         """A copy in separate memory."""

@@ -39,7 +39,7 @@ class GradientView(View):
     def isolated(self, *tensors) -> tuple:
         from warpsim.envs.isolation import by_itself
 
-        return by_itself(self.gradient_faults, *tensors)
+        return by_itself(self.gradient_faults, self.arrays, *tensors)
 
     def step(self, control, substeps: int) -> None:
         """A step of the simulator, recorded for gradients; an ordinary step where torch has gradients off."""
@@ -56,10 +56,14 @@ class GradientView(View):
         q, v, control = self.isolated(self._lasting["q"], self._lasting["v"], control)
         q, v = recorded.step(sim, q, v, control, substeps=substeps)
         for target, values in ((state.q, q), (state.v, v)):
-            wp.copy(target, wp.from_torch(values.detach().contiguous()))
+            wp.to_torch(target, requires_grad=False).copy_(values.detach())
         wp.to_torch(state.time).add_(sim.dt)
-        before, good = (self.q, self.v), (torch.isfinite(q).all(-1) & torch.isfinite(v).all(-1))[:, None]
+        before = self.q, self.v
         self._lasting = dict(zip("qv", self.isolated(q, v), strict=True))
+        if self.arrays.near and self.arrays.seen_finite(q, v):
+            self._seen = {}
+            return
+        good = (torch.isfinite(q).all(-1) & torch.isfinite(v).all(-1))[:, None]
         if self.arrays.any(~good):
             pairs = zip("qv", before, strict=True)
             self._seen = {name: torch.where(good, self._lasting[name], old.detach()) for name, old in pairs}
@@ -94,11 +98,17 @@ class GradientView(View):
     def velocities(self):
         return self._once("velocities", self._body_velocities)
 
-    def _body_velocities(self):
+    def pose(self, body: int):
+        return self._once(("pose", body), lambda: body_poses(self, self.q, [body])[:, 0])
+
+    def velocity(self, body: int):
+        return self._once(("velocity", body), lambda: self._body_velocities([body])[:, 0])
+
+    def _body_velocities(self, bodies=None):
         import torch
 
         rate = position_rate(self, self.q, self.v)
-        poses, moving = torch.func.jvp(lambda q: body_poses(self, q), (self.q,), (rate,))
+        poses, moving = torch.func.jvp(lambda q: body_poses(self, q, bodies), (self.q,), (rate,))
         turning = 2.0 * product(self.xp, moving[..., 3:], conjugate(self.xp, poses[..., 3:]))[..., 1:]
         return self.xp.concat([turning, moving[..., :3]], axis=-1)
 
@@ -112,10 +122,18 @@ class GradientView(View):
     contact_wrench = about_centre = sensors = constraint_force = contact_force
 
 
-def body_poses(view, q):
-    """Body poses `(worlds, nbody, 7)`, link by link as in `model/host_kinematics.py`, with each world's own joints."""
+def body_poses(view, q, bodies=None):
+    """Body poses `(worlds, nbody, 7)`, link by link as in `model/host_kinematics.py`, with each world's own joints.
+
+    `bodies`: numbers of the bodies that are asked for, which cost the links between them and the ground; None: all.
+    """
     m, xp, zero = view.model, view.xp, 0.0 * q[:, :1]
     links: list = []
+    bodies = range(m.nbody) if bodies is None else bodies
+    needed = {int(m.body_link[body]) for body in bodies}
+    for link in reversed(range(m.nlink)):
+        if link in needed:
+            needed.add(int(m.link_parent[link]))
     mocap = {int(link): i for i, link in enumerate(m.mocap_links)}
 
     def constant(values):
@@ -125,6 +143,9 @@ def body_poses(view, q):
         return xp.concat([a[:, :3] + rotated(xp, a[:, 3:], b[:, :3]), product(xp, a[:, 3:], b[:, 3:])], axis=-1)
 
     for link in range(m.nlink):
+        if link not in needed:
+            links.append(None)
+            continue
         parent, kind = int(m.link_parent[link]), JointType(m.link_type[link])
         before = None if parent < 0 else links[parent]
         start, joint = int(m.link_q[link]), int(m.link_joint[link])
@@ -150,7 +171,7 @@ def body_poses(view, q):
         else:
             rotation = product(xp, rotation, _unit(q[:, start : start + 4]))
         links.append(xp.concat([position + rotated(xp, rotation, offset), rotation], axis=-1))
-    return xp.stack([links[int(link)] for link in m.body_link], axis=1)
+    return xp.stack([links[int(m.body_link[body])] for body in bodies], axis=1)
 
 
 def position_rate(view, q, v):

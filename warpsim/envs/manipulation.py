@@ -154,7 +154,7 @@ def _move_tool(s, action):
 
 
 def _cube(s):
-    return s.poses[:, s.model.body("cube"), :3]
+    return s.pose(s.model.body("cube"))[:, :3]
 
 
 def _to_cube(s):

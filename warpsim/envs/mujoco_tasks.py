@@ -317,7 +317,7 @@ class InvertedPendulum(Task):
 
 def _tip(s):
     """End of the upper pole `(worlds, 3)` [m]."""
-    pose = s.evaluated.poses[:, body_index(s, "pole2")]
+    pose = s.evaluated.pose(body_index(s, "pole2"))
     return pose[:, :3] + rotated(s.xp, pose[:, 3:], s.arrays.constant(np.array([0.0, 0.0, 0.6], s.sim.dtype)))
 
 

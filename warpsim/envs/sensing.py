@@ -24,17 +24,17 @@ def body_index(view, name) -> int:
 
 def body_position(body: str):
     """Origin of a body frame `(worlds, 3)` [m], world axes."""
-    return lambda s: s.poses[:, body_index(s, body), :3]
+    return lambda s: s.pose(body_index(s, body))[:, :3]
 
 
 def body_orientation(body: str):
     """Quaternion of a body frame `(worlds, 4)`, [qw qx qy qz]."""
-    return lambda s: s.poses[:, body_index(s, body), 3:]
+    return lambda s: s.pose(body_index(s, body))[:, 3:]
 
 
 def height(body: str):
     """z of a body frame `(worlds,)` [m]."""
-    return lambda s: s.poses[:, body_index(s, body), 2]
+    return lambda s: s.pose(body_index(s, body))[:, 2]
 
 
 def _velocity(body: str, frame: str, columns: slice):
@@ -43,8 +43,8 @@ def _velocity(body: str, frame: str, columns: slice):
 
     def term(s):
         b = body_index(s, body)
-        vector = s.velocities[:, b, columns]
-        return vector if frame == "world" else rotated_back(s.xp, s.poses[:, b, 3:], vector)
+        vector = s.velocity(b)[:, columns]
+        return vector if frame == "world" else rotated_back(s.xp, s.pose(b)[:, 3:], vector)
 
     return term
 
@@ -63,15 +63,16 @@ def projected_gravity(body: str):
     """Direction of gravity in a body's axes `(worlds, 3)`: (0, 0, -1) where the body is upright."""
 
     def term(s):
-        down = s.parameter("gravity") * s.xp.ones_like(s.poses[:, 0, :3])
-        return rotated_back(s.xp, s.poses[:, body_index(s, body), 3:], down / norm(down)[:, None])
+        pose = s.pose(body_index(s, body))
+        down = s.parameter("gravity") * s.xp.ones_like(pose[:, :3])
+        return rotated_back(s.xp, pose[:, 3:], down / norm(down)[:, None])
 
     return term
 
 
 def displacement(a: str, b: str):
     """Vector from body a to body b `(worlds, 3)` [m], world axes."""
-    return lambda s: s.poses[:, body_index(s, b), :3] - s.poses[:, body_index(s, a), :3]
+    return lambda s: s.pose(body_index(s, b))[:, :3] - s.pose(body_index(s, a))[:, :3]
 
 
 def _forces_on(s, bodies):
@@ -179,7 +180,7 @@ class imu(Term):
 
     def __call__(self, view):
         xp, b = view.xp, self.index
-        orientation, velocity = view.poses[:, b, 3:], view.velocities[:, b]
+        orientation, velocity = view.pose(b)[:, 3:], view.velocity(b)
         angular = velocity[:, :3]
         now = velocity[:, 3:] + cross(xp, angular, rotated(xp, orientation, self.at + 0.0 * angular))
         if self.before is None:

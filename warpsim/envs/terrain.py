@@ -133,7 +133,7 @@ class height_scan(Term):
         self.offsets = made(np.concatenate([self.points, np.zeros((len(self.points), 1))], 1).astype(np.float32))
 
     def __call__(self, view):
-        xp, pose = view.xp, view.poses[:, self.index]
+        xp, pose = view.xp, view.pose(self.index)
         forward = rotated(
             xp, pose[:, 3:], 0.0 * pose[:, :3] + view.arrays.constant(np.array([1.0, 0.0, 0.0], np.float32))
         )

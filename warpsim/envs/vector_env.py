@@ -279,16 +279,14 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     def _bad(self, reward, *observations):
         """A mask of the worlds in which something is not finite; None where everything is seen to be finite."""
-        isfinite = self.arrays.xp.isfinite
-        good, flagged = isfinite(reward), self.view.diagnostic("flags") & NONFINITE
-        seen = [isfinite(x) for x in observations if x is not None]
-        if (
-            self.arrays.near and all(x.all() for x in seen) and good.all() and not flagged.any()
-        ):  # reductions over the whole array are faster than over rows
+        isfinite, flags = self.arrays.xp.isfinite, self.view.diagnostic("flags")
+        seen = [x for x in observations if x is not None]
+        if self.arrays.near and not (flags & NONFINITE).any() and self.arrays.seen_finite(reward, *seen):
             return None
+        good = isfinite(reward) & ((flags & NONFINITE) == 0)
         for x in seen:
-            good = good & x.all(-1)
-        bad = ~good | (flagged != 0)
+            good = good & isfinite(x).all(-1)
+        bad = ~good
         return bad if self.arrays.any(bad) else None
 
     def _without(self, mask, reward, parts):

@@ -205,6 +205,14 @@ class View(NamesOfView):
             "velocities", lambda: self._asked("velocities", lambda: (self.sim.body_velocity(self.state),))[0]
         )
 
+    def pose(self, body: int):
+        """Pose of one body `(worlds, 7)`, a column of `poses`; with gradients it takes less time than all of them."""
+        return self.poses[:, body]
+
+    def velocity(self, body: int):
+        """Velocity of one body frame `(worlds, 6)`, a column of `velocities`, as `pose`."""
+        return self.velocities[:, body]
+
     @property
     def contact_force(self):
         """Net contact force of the last physics step on each body `(worlds, nbody, 3)` [N], world axes.
@@ -304,6 +312,12 @@ class Evaluated:
     @property
     def velocities(self):
         return self._found("velocities", lambda view: view.velocities)
+
+    def pose(self, body: int):
+        return self.poses[:, body]
+
+    def velocity(self, body: int):
+        return self.velocities[:, body]
 
     @property
     def about_centre(self):
