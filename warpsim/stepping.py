@@ -158,6 +158,7 @@ class Stepper:
         self.diagnostics = Diagnostics(step)
         self.replay = Replay(self.device, self.parameters, self.worlds, self.device_model.threads)
         self._compiled = False  # whether the kernels of a step are compiled
+        self._compiled_back = False  # and those of its backward pass
         self._zero_inputs: set[str] = set()
         # False once a user's graph writes to the inputs: a replay may change them at any time
         self._knows_inputs = True
@@ -325,15 +326,24 @@ class Stepper:
         in_blocks = not isinstance(getattr(self.step.solver, "scratch", None), Scratch)
         self.replay.run(("advance", h), lambda: self.step.launch(h), in_blocks=in_blocks, compile=self._compile)
 
-    def _compile(self) -> None:
-        """Compile the kernels of a step and of the copies around it, once."""
+    def _compile(self, back: bool = False) -> None:
+        """Compile the kernels of a step and of the copies around it, and with `back` of its backward pass, once.
+
+        All are compiled together: by several threads at a time.
+        """
+        kernels: list[wp.Kernel] = []
+        if back and not self._compiled_back:
+            kernels += self.adjoint.kernels(self.dt)
+            self._compiled_back = True
         if not self._compiled:
             arrays = self.step.state_arrays()
-            with listed() as kernels:
+            with listed() as found:
                 self._copy_arrays(arrays, arrays)
                 self.step.launch(self.dt)
-            load(kernels, self.device)
+            kernels += found
             self._compiled = True
+        if kernels:
+            load(kernels, self.device)
 
     def repeat(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State | None:
         """`plain_step` without checks, between arrays for which it has a graph; None if there is no graph."""
@@ -581,7 +591,7 @@ class Stepper:
             raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
         given = self.inputs.given_forces(control=control, tau=tau, wrench=wrench)
         with tape_paused() as tape:
-            self._compile()
+            self._compile(back=True)
             if kept is None:
                 parameters = KeptParameters(self.parameters)
                 used = {name: kept_array(array) for name, array in given.items()}

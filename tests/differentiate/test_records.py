@@ -319,3 +319,22 @@ def test_a_start_that_has_a_gradient_already_leaks_none(checkpoint_every):
     first = gradient()
     for _ in range(2):
         np.testing.assert_array_equal(gradient(), first)
+
+
+@pytest.mark.parametrize("name", SIMULATORS)
+def test_kernels_of_a_backward_pass_are_compiled_with_those_of_the_step(name, monkeypatch):
+    """A backward pass launches nothing of a module that the first taped step does not list."""
+    sim = sliding_box(name)
+    start = start_of(sim)
+    with wp.Tape() as tape:
+        end = sim.step(start)
+    listed = {kernel.module for kernel in sim._stepper.adjoint.kernels(sim.dt)}
+    used, launch = set(), wp.launch
+
+    def noted(kernel, *arguments, **options):
+        used.add(kernel.module)
+        return launch(kernel, *arguments, **options)
+
+    monkeypatch.setattr(wp, "launch", noted)
+    tape.backward(grads={end.q: wp.ones_like(end.q)})
+    assert len(used) > 3 and used <= listed

@@ -18,8 +18,9 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import by_rows, launch, twin
+from warpsim.device.copies import by_rows, copy, launch, twin
 from warpsim.device.per_world import assign, fill
+from warpsim.device.ranges import listed
 from warpsim.device.recording import values_known
 from warpsim.device.relaunch import Relaunch
 from warpsim.device.replay import Replay
@@ -178,6 +179,13 @@ class StepAdjoint(Acting):
             inputs = [r.flags, self.wrench.grad, r.wrench.grad]
             self.step.dynamics.launch(gradient.finish_wrench, self.wrench.shape[1:], inputs)
         self._finish_memory(r)
+
+    def kernels(self, h: float) -> list[wp.Kernel]:
+        """The kernels of a backward pass, which is not executed."""
+        with listed() as found:
+            self._propagate(h)
+        real = self.device_model.types.real
+        return [*found, *(copy(x, real) for x in (gradient.load_record, gradient.add_found))]
 
     def load(self, record: "StepRecord") -> None:
         """Load the inputs, the result and the gradient of the result of a step."""
