@@ -64,6 +64,9 @@ class OnnxNetwork:
             sizes.append(shape[1])
         self.inputs, self.outputs = sizes
 
+    def __deepcopy__(self, memo) -> "OnnxNetwork":
+        return self  # it keeps no state between calls
+
     @property
     def metadata(self) -> dict[str, str]:
         """The file's metadata."""

@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 
 import warpsim
-from warpsim.envs.terms import dc_motor, first_order, late, noisy, scaled
+from warpsim.envs.terms import actuator_network, dc_motor, first_order, history, late, noisy, scaled
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.files.model_record import model_record
 from warpsim.model.model import JOINT_NV, JointType, Model
@@ -89,24 +89,28 @@ def observation_terms(env: VectorEnv) -> list[dict]:
     """The terms of an environment's observations, with the meaning of columns that follow a coordinate.
 
     A column is compared with all coordinates of q and v, commands and actions in random states. What equals
-    `scale` x + `offset` in all of them is named; other columns are None.
+    `scale` x + `offset` in all of them is named; other columns are None. `delay` [s] and, in histories, `age` [s] say
+    how old a value is.
     """
     v, found, first = env.view, [], 0
     _perturb(env)
     known = _known(env)
     for name, term in env.task.observations.items():
-        entry, term = {"name": name}, term
+        entry, ages = {"name": name}, [0.0]
         while isinstance(term, (noisy, late)):
-            if isinstance(term, late):
+            if isinstance(term, history):
+                ages = [age + k * v.dt for k in range(term.steps, -1, -1) for age in ages]
+            elif isinstance(term, late):
                 entry["delay"] = entry.get("delay", 0.0) + term.steps * v.dt
             else:
                 entry["noise"] = {key: x for key, x in term.amounts.items() if x}
             term = term.term
         values = np.asarray(term(v), float).reshape(env.num_envs, -1)
-        entry |= {"term": _name(term), "slice": [first, first + values.shape[1]]}
-        entry["columns"] = [_meaning(column, known) for column in values.T]
+        entry |= {"term": _name(term), "slice": [first, first + len(ages) * values.shape[1]]}
+        columns = [_meaning(column, known) for column in values.T]
+        entry["columns"] = [x if len(ages) == 1 else {**(x or {}), "age": age} for age in ages for x in columns]
         found.append(entry)
-        first += values.shape[1]
+        first = entry["slice"][1]
     return found
 
 
@@ -164,6 +168,9 @@ def _actuator_term(term, dt: float) -> dict:
     found = {"term": _name(term)}
     if isinstance(term, scaled):
         found |= {"scale": _plain(term.scale), "offset": _plain(term.offset)}
+    elif isinstance(term, actuator_network):
+        found |= {"lags": [lag * dt for lag in term.lags], "velocity_first": term.velocity_first}
+        found |= {"scales": [*term.scales, term.torque_scale]}
     elif isinstance(term, late):
         found |= {"delay": term.steps * dt, "steps": term.steps}
     elif isinstance(term, first_order):

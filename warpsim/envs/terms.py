@@ -4,11 +4,13 @@
 A term with a state is an object with `bind(view)`, called once, and `reset(view, mask)`, called where episodes begin.
 """
 
+import copy
 import math
 
 import numpy as np
 
-from warpsim.base.checks import flag, listed, number, short, whole
+from warpsim.base.checks import flag, listed, number, several, short, whole
+from warpsim.envs.onnx_network import OnnxNetwork
 from warpsim.envs.variants import keyframe_rows
 
 
@@ -406,6 +408,159 @@ class dc_motor(Term):
         highest = stall * view.xp.clip(1.0 - speed, 0.0, 1.0)
         lowest = -stall * view.xp.clip(1.0 + speed, 0.0, 1.0)
         return view.xp.minimum(view.xp.maximum(action, lowest), highest)
+
+
+class actuator_network(late):
+    """Torques of motors from a network of what joints did (Hwangbo et al., 2019, "Learning agile and dynamic motor
+    skills for legged robots", eq. 2).
+
+    The action is the target position of each joint [rad or m]; `scaled` before it turns other actions into targets.
+    For each joint the network sees position errors (target minus position) and velocities at the actions `lags` ago,
+    errors first, each in the order of `lags`; it gives the torque [N m or N]. One call serves all worlds and joints.
+    The network is evaluated once per action, and its torque is held for the action: the decimation sets its rate.
+    Where an episode begins, the past is as the present.
+
+    Parameters
+    ----------
+    network : path or torch.nn.Module
+        From `(rows, 2 len(lags))` to `(rows, 1)`. An ONNX file (extra `export`) is run on the CPU and has no gradient.
+        A module has one, on any device; it is copied, and its weights do not learn.
+    joints : sequence of str
+        The joints that the actions drive, in order. Default: those of the actuators.
+    lags : sequence of int
+        Ages in actions.
+    position_scale, velocity_scale, torque_scale : float
+        Factors of what the network sees and gives.
+    velocity_first : bool
+        The network takes velocities before errors.
+
+    Raises
+    ------
+    ValueError
+        For a network of other sizes, weights that are not finite, and actuators that are not motors.
+
+    Examples
+    --------
+    >>> actuators = (terms.scaled(0.25, POSE), terms.actuator_network("anydrive.onnx"))      # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        network,
+        joints=(),
+        *,
+        lags=(0, 1, 2),
+        position_scale: float = 1.0,
+        velocity_scale: float = 1.0,
+        torque_scale: float = 1.0,
+        velocity_first: bool = False,
+    ):
+        self.lags = tuple(whole(lag, "an entry of lags", 0) for lag in several(lags, "lags"))
+        if not self.lags:
+            raise ValueError("lags is empty; give the ages of what the network sees, such as (0, 1, 2)")
+        super().__init__(None, max(self.lags))
+        self.joints, self.velocity_first = tuple(joints), flag(velocity_first, "velocity_first")
+        self.scales = (number(position_scale, "position_scale"), number(velocity_scale, "velocity_scale"))
+        self.torque_scale = number(torque_scale, "torque_scale")
+        self.module = hasattr(network, "state_dict")
+        if self.module:
+            self.network = copy.deepcopy(network).eval().requires_grad_(False)
+            self._check_module()
+        else:
+            self.network = OnnxNetwork(network)
+            self._check_sizes(network, self.network.inputs, self.network.outputs)
+
+    def _check_sizes(self, label, inputs: int, outputs: int) -> None:
+        if (inputs, outputs) != (2 * len(self.lags), 1):
+            raise ValueError(
+                f"actuator_network: {label} takes {inputs} numbers and gives {outputs}; with {len(self.lags)} lags a "
+                f"joint has {2 * len(self.lags)} (errors and velocities) and 1 torque"
+            )
+
+    def _check_module(self) -> None:
+        import torch
+
+        name, shape = type(self.network).__name__, (3, 2 * len(self.lags))
+        bad = [key for key, x in self.network.state_dict().items() if not torch.isfinite(x).all()]
+        if bad:
+            raise ValueError(f"actuator_network: weights of {name} are not finite: layer {listed(bad)}")
+        self.kept_in = next((x for x in self.network.state_dict().values() if x.is_floating_point()), torch.zeros(1))
+        try:
+            with torch.no_grad():
+                found = self.network(torch.zeros(shape, dtype=self.kept_in.dtype, device=self.kept_in.device))
+            given = tuple(found.shape)
+        except (RuntimeError, AttributeError) as error:
+            raise ValueError(
+                f"actuator_network: {name} takes no rows of shape {shape} ({str(error).splitlines()[0]}); a joint has "
+                f"{shape[1]} numbers with {len(self.lags)} lags"
+            ) from None
+        if given != (shape[0], 1):
+            raise ValueError(f"actuator_network: {name} gives shape {given} for rows of {shape}; it must be (3, 1)")
+
+    def bind(self, view) -> None:
+        super().bind(view)
+        if not self.module and view.differentiable:
+            raise ValueError(
+                f"actuator_network: {self.network.path} has no gradient; give the network as a torch.nn.Module"
+            )
+        if not self.module and view.arrays.framework == "torch" and not view.arrays.near:
+            raise ValueError(
+                f"actuator_network: {self.network.path} is run on the CPU, and the tensors are on {view.sim.device}; "
+                "give the network as a torch.nn.Module"
+            )
+        names, self.gains = _motors(view.model, "actuator_network")
+        self.names = self.joints or names
+        self.places = view.columns(*self.names)
+        if len(self.names) != view.model.nu or any(len(x) != view.model.nu for x in view.host_columns(*self.names)):
+            raise ValueError(
+                f"actuator_network: the joints {listed(self.names)} are not one for each of the {view.model.nu} "
+                "actuators, with one velocity each"
+            )
+        if self.names != names:
+            raise ValueError(f"actuator_network: the joints are {listed(self.names)}; actuators drive {listed(names)}")
+        if self.module and view.arrays.framework == "torch":
+            self.network.to(view.q.device)
+
+    def __call__(self, view, action):
+        positions, velocities = view.q[:, self.places[0]], view.v[:, self.places[1]]
+        if action.shape[1] != len(self.names):
+            raise ValueError(f"actuator_network: there are {len(self.names)} joints and {action.shape[1]} actions")
+        self.after(view, view.xp.stack([self.scales[0] * (action - positions), self.scales[1] * velocities], -1))
+        seen = view.xp.stack([self.kept[-1 - lag] for lag in self.lags], -1)  # (worlds, joints, 2, lags)
+        if self.velocity_first:
+            seen = view.xp.stack([seen[:, :, 1], seen[:, :, 0]], -2)
+        torque = self._run(view, seen.reshape(-1, 2 * len(self.lags))).reshape(action.shape)
+        return self.torque_scale * torque / view.arrays.constant(self.gains)
+
+    def _run(self, view, rows):
+        """The network's torques `(rows,)`, in the framework and dtype of the rows."""
+        arrays = view.arrays
+        if not self.module:
+            found = self.network(arrays.host(rows))[:, 0]
+            return (
+                arrays.made(found) if arrays.framework == "jax" else arrays.floats(arrays.made(found), view.sim.dtype)
+            )
+        if arrays.framework == "torch":
+            return self.network(rows.to(self.kept_in.dtype))[:, 0].to(rows.dtype)
+        import torch
+
+        with torch.no_grad():
+            rows = torch.as_tensor(np.array(arrays.host(rows)), dtype=self.kept_in.dtype, device=self.kept_in.device)
+            return arrays.made(self.network(rows)[:, 0].cpu().numpy())
+
+
+def _motors(model, label: str) -> tuple[tuple, np.ndarray]:
+    """Joints that the actuators drive, and the torque of each at a control of 1. Raises `ValueError` for servos."""
+    for a, name in enumerate(model.actuator_names):
+        motor = not model.actuator_gain[a, 1:].any() and not model.actuator_bias[a].any()
+        if model.actuator_joint[a] < 0 or not motor or model.actuator_dynamics[a]:
+            raise ValueError(
+                f"{label}: actuator {name!r} is no motor of a joint, whose control is a torque; give the model motors"
+            )
+    gains = (model.actuator_gain[:, 0] * model.actuator_gear[:, 0]).astype(np.float32)
+    if not gains.all():
+        raise ValueError(f"{label}: actuator {model.actuator_names[int(np.argmin(abs(gains)))]!r} has gain 0")
+    return tuple(model.joint_names[j] for j in model.actuator_joint), gains
 
 
 # events ---------------------------------------------------------------------------------------------------------------
