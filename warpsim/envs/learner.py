@@ -293,6 +293,9 @@ class Learner:
         self._relearn(kept["learned"])
         self.env.load_state_dict(from_plain(kept["env"]))
         self._random = kept["random"]
+        for name in ("iteration", "episodes"):
+            whole(kept[name], f"checkpoint: {name}", 0)
+        whole(kept.get("idle", 0), "checkpoint: idle", 0)
         for name in KEPT:
             setattr(self, name, kept.get(name, LATER[name]) if name in LATER else kept[name])
 

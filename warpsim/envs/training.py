@@ -260,6 +260,7 @@ def train(
             "compile_seconds": learner.compile_seconds,
             "faults": int(learner.env.faults.sum()),
         }
+        result |= {name: curve[-1][name] for name in ("skipped",) if curve and name in curve[-1]}
         if folder is not None and first:
             with replacing(folder / RESULT) as new:
                 new.write_text(json.dumps(result, indent=1) + "\n")

@@ -121,6 +121,11 @@ class Train:
                 f"; {result['faults']:,} episodes ended because something in them was not finite"
                 if result["faults"]
                 else ""
+            )
+            + (
+                f"; {result['skipped']:,} updates were skipped, because their gradient was not finite"
+                if result.get("skipped")
+                else ""
             ),
             highlight=False,
             soft_wrap=True,
