@@ -19,12 +19,15 @@ With `time_of_impact` (docs/impact_gradients.md) policies learn with impacts ins
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -183,19 +186,20 @@ def learn(run: Run, minutes, folder: pathlib.Path, *, learners=None, stops=(), c
     marks = [m for m in marks if f"{m:g}" not in kept["judged"]]
     saved = spent(learner)
     while marks and "failed" not in kept:
+        judged = _judged(learner, stops) if spent(learner) >= 60.0 * marks[0] else None
         if stops:
             _keep(learner, kept, folder)
             return None
+        if judged is not None:
+            while marks and spent(learner) >= 60.0 * marks[0]:
+                kept["judged"][f"{marks.pop(0):g}"] = judged
+            continue
         try:
             told = learner.iterate()
         except Diverged as error:
             kept["failed"] = str(error)
             break
         kept["curve"].append([round(spent(learner), 3), told["env_steps"], told["return"]])
-        if spent(learner) >= 60.0 * marks[0]:
-            judged = _judged(learner)
-            while marks and spent(learner) >= 60.0 * marks[0]:
-                kept["judged"][f"{marks.pop(0):g}"] = judged
         if spent(learner) - saved > SAVED:
             _keep(learner, kept, folder)
             saved = spent(learner)
@@ -209,8 +213,8 @@ def spent(learner) -> float:
     return sum(learner.seconds.values())
 
 
-def _judged(learner) -> dict:
-    found = learner.evaluate()
+def _judged(learner, stops=()) -> dict:
+    found = learner.evaluate(stops=stops)
     names = ("return", "distance", "success", "returns", "lengths")
     return {name: found[name] for name in names if name in found} | {
         "cpu_seconds": spent(learner),
@@ -321,14 +325,40 @@ def by_gymnasium(run: Run, minutes) -> dict:
     return row | {"load": load, "machine": machine(wp.get_device("cpu"))}
 
 
+def _end_with(parent: int) -> None:
+    """Stop this process, as SIGTERM does, once its parent has been killed."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _alone(folder: pathlib.Path, patience: float = 120.0):
+    """Hold the folder of a training; the process of one whose parent was killed may still be ending there."""
+    from warpsim.base.errors import StoreError
+    from warpsim.files.store.place import held
+
+    with contextlib.ExitStack() as stack:
+        until = time.monotonic() + patience
+        while True:
+            try:
+                stack.enter_context(held(folder, "training"))
+                break
+            except StoreError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(1.0)
+        yield
+
+
 def child(run: Run, minutes, folder: pathlib.Path) -> int:
     """The process of a training: writes row.json to its folder; 3 where it was stopped."""
     from warpsim.device.interrupts import stop_requests
     from warpsim.files.output import replacing
-    from warpsim.files.store.place import held
 
     folder.mkdir(parents=True, exist_ok=True)
-    with stop_requests() as stops, held(folder, "training"):
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    with stop_requests() as stops, _alone(folder):
         if run.algorithm in BASELINES:
             row = baseline(run)
         elif run.algorithm == "gymnasium":

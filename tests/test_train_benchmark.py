@@ -3,6 +3,7 @@
 
 import json
 import signal
+import subprocess
 import sys
 import time
 
@@ -40,7 +41,7 @@ class Fake:
         self.seconds["update"] += 3.0
         return {"env_steps": self.env_steps, "return": float(self.iteration)}
 
-    def evaluate(self) -> dict:
+    def evaluate(self, stops=()) -> dict:
         self.judged.append(self.iteration)
         return {"return": float(self.iteration), "distance": 0.0, "returns": [1.0], "lengths": [1]}
 
@@ -99,9 +100,9 @@ class Later(list):
         return self.count < 0
 
 
-@pytest.mark.parametrize("after", [0, 1, 6, 7, 19])
+@pytest.mark.parametrize("after", [0, 1, 2, 7, 12, 25])
 def test_a_stopped_training_goes_on(tmp_path, after):
-    """Its row is that of a training without a stop, and nothing is judged twice; other code begins anew; more minutes go on."""
+    """Its row is that of a training without a stop, and a stop while it is judged judges it again; other code begins anew; more minutes go on."""
     make_folders(tmp_path)
     whole = learn(Run("hopper", "shac", 3), (1.0, 3.0), tmp_path / "whole", learners=Fakes(), code=CODE)
     folder, fakes = tmp_path / "part", Fakes()
@@ -229,6 +230,27 @@ time.sleep(30)
     assert [run.seed for run in read_rows(store)] == [0]
     assert all((tmp_path / f"hopper-ppo-{k}" / "kept").exists() for k in (1, 2))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_children_end_with_a_killed_parent(tmp_path):
+    """A training whose parent was killed stops as by SIGTERM, and the next one of its folder waits for that."""
+    lines = "import os, sys, time, pathlib; from benchmarks import train\nfolder = pathlib.Path(sys.argv[1])\n"
+    one = f"{lines}train.learn = lambda *x, stops, **y: [(folder / 'up').write_text(''), *iter(lambda: (time.sleep(0.05), len(stops))[1], 1)][:0] or None\n"
+    one += "code = train.child(train.Run('hopper', 'ppo'), (1.0,), folder); (folder / f'ended{code}').write_text('')"
+    two = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {one!r}, sys.argv[1]], start_new_session=True); time.sleep(60)"
+    parent = subprocess.Popen([sys.executable, "-c", two, str(tmp_path)], cwd=train.ROOT)
+    wait_for(tmp_path / "up")
+    parent.kill()
+    parent.wait()
+    with train._alone(tmp_path, patience=30.0):
+        wait_for(tmp_path / "ended3")
+
+
+def wait_for(path, seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} does not come"
+        time.sleep(0.05)
 
 
 def row(task: str, algorithm: str, seed: int, judged: dict, variant: str = "", **more) -> tuple[Run, dict]:

@@ -322,7 +322,7 @@ def test_checkpoints_of_versions_with_fewer_settings(torch, found, capsys):
     """They have the values that held before there was a setting, and go on with the same bits; a setting that is unknown is refused."""
     import torch as t
 
-    from warpsim.base.learning import kept_settings
+    from warpsim.base.learning import BEFORE, SETTINGS, kept_settings
     from warpsim.envs.training import load_learner, train
 
     for algorithm in ("ppo", "shac"):
@@ -340,6 +340,9 @@ def test_checkpoints_of_versions_with_fewer_settings(torch, found, capsys):
         code, _, err = run(capsys, "play", "out")
         assert code == 2 and "'zeal'" in err and err.count("\n") == 1, err
     assert kept_settings("shac", {}, "x").max_state_gradient == 3.0
+    for algorithm, kind in SETTINGS.items():  # a setting that is new has a value in BEFORE
+        names = {field.name for field in dataclasses.fields(kind)}
+        assert names - set(old) <= set(BEFORE[algorithm]) <= names
 
 
 def test_evaluation_and_smooth_are_checked_at_the_beginning():
