@@ -209,7 +209,7 @@ BAD = {
     ("iterations", "envs", "epochs", "minibatches", "horizon_steps"): (0, 1.5, True, "3", None),
     ("horizon",): (0, 1.5, True, "3"),
     ("hidden",): ((), 64, "64", (64, 0), (64.0,)),
-    ("activation", "schedule"): ("ELU", None, 1),
+    ("activation", "schedule", "symmetry"): ("ELU", None, 1),
     ("obs_normalization",): (1, None, "yes"),
     ("gamma", "lam", "target_decay"): (-0.1, 1.1, float("nan"), "0.9", True),
     ("learning_rate", "desired_kl", "clip", "init_std", "critic_learning_rate"): (0.0, -1.0, float("inf"), "1"),
@@ -246,7 +246,7 @@ def test_settings_of_ppo_are_those_of_rsl_rl(torch):
     from warpsim.envs.ppo import _configuration
 
     theirs = inspect.signature(PPO.__init__).parameters
-    ours = _configuration(PpoSettings(entropy=0.01))["algorithm"]
+    ours = _configuration(PpoSettings(entropy=0.01), "policy", None)["algorithm"]
     assert {name: theirs[name].default for name in ours if name != "class_name"} == {
         name: value for name, value in ours.items() if name != "class_name"
     }
