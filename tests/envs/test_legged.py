@@ -6,9 +6,11 @@ import importlib.metadata
 import numpy as np
 import pytest
 
-from warpsim.envs import TASKS, VectorEnv
+from warpsim.envs import TASKS, VectorEnv, terms
+from warpsim.envs.imitation import DEPTH, FRAMES, frame, squat
 from warpsim.envs.legged import G1, GO1, LEG, Servo, legged_model
 from warpsim.envs.robot_files import robot_file
+from warpsim.model.host_kinematics import body_poses
 from warpsim.simulator import Simulator
 
 try:
@@ -59,7 +61,7 @@ def test_the_robot_stands_by_its_servos(robot):
 
 @pytest.mark.assets
 @needs_files
-@pytest.mark.parametrize("name", ["Go1", "Go1Rough", "G1", "G1Rough"])
+@pytest.mark.parametrize("name", ["Go1", "Go1Rough", "G1", "G1Rough", "Imitate"])
 def test_tasks_step_and_go_on_with_the_same_bits(name):
     """Observations lie in their space and rewards are finite; a task that is resumed has the bits of one that went on."""
     env = VectorEnv(TASKS[name], 4, device="cpu", autoreset="SAME_STEP", episode=30)
@@ -87,3 +89,47 @@ def test_tables_name_every_joint():
     assert G1.joints[:12] == G1.moved and [f"left_{part}_joint" for part in LEG] == list(G1.moved[:6])
     assert G1.servo("left_knee_joint") == Servo(250.0, 5.0, 139.0, 0.0251) and G1.servo("floating_base_joint") is None
     assert G1.pose(["waist_yaw_joint", "right_shoulder_roll_joint"]).tolist() == [0.0, -0.2]
+
+
+@needs_files
+def test_the_reference_is_a_cycle_that_the_feet_keep():
+    """The pelvis goes down by `DEPTH` and up again, the feet stay where they are, and speeds are those of the angles."""
+    reference, model = squat(), legged_model(G1)
+    q = reference["q"]
+    np.testing.assert_allclose(q[:, 2].max() - q[:, 2].min(), DEPTH, atol=1e-3)
+    poses = body_poses(model, q)[:, [model.body(foot) for foot in G1.feet]]
+    assert np.ptp(poses, axis=0).max() < 1e-3
+    np.testing.assert_allclose(np.cumsum(reference["v"], 0)[-1] * 0.02, 0.0, atol=1e-9)  # once around
+    limits = model.joint_range[[model.joint(name) for name in G1.moved]]
+    angles = q[:, reference["columns"]]
+    assert (angles > limits[:, 0]).all() and (angles < limits[:, 1]).all()
+
+
+@pytest.mark.assets
+@needs_files
+def test_imitation_begins_at_any_frame_without_error():
+    """Episodes begin in the reference, at different frames; the phase goes on by a frame per action, and the error is 0 at first."""
+    env = VectorEnv("Imitate", 16, device="cpu", starts=TASKS["Imitate"].starts[:1], dtype="float64")
+    env.reset(seed=0)
+    first = frame(env.view).copy()
+    assert len(set(first)) > 8 and all(value.max() < 1e-6 for value in env.measured().values())
+    env.step(np.zeros(env.action_space.shape))
+    np.testing.assert_array_equal(frame(env.view), (first + 1) % FRAMES)
+
+
+def test_the_humanoid_is_told_how_fast():
+    """Standing upright it has the rewards of an error of the commanded speed; success is 5 m upright."""
+    env = VectorEnv(
+        "HumanoidWalk", 3, device="cpu", autoreset="DISABLED", commands={"speed": terms.uniform_command(1.0, 1.0)}
+    )
+    env.reset(seed=0)
+    q, v = env.view.q.copy(), 0.0 * env.view.v
+    q[:, :3], q[:, 3:7] = [[0.0, 0.0, 1.3], [6.0, 0.0, 1.3], [6.0, 0.0, 0.8]], [1.0, 0.0, 0.0, 0.0]
+    v[1, 0] = 1.0
+    env.view.write(q=q, v=v)
+    _, parts = env._reward()
+    np.testing.assert_allclose(parts["track"], [2.0 * np.exp(-2.0), 2.0, 2.0 * np.exp(-2.0)], rtol=1e-5)
+    np.testing.assert_allclose([parts["upright"], 2.0 * parts["ahead"]], 1.0, rtol=1e-5)
+    np.testing.assert_allclose(parts["low"], [0.0, 0.0, -20.0 * 0.45**2], atol=1e-4)
+    assert env.succeeded().tolist() == [False, True, False]
+    np.testing.assert_allclose(env.measured()["velocity_error"], [1.0, 0.0, 1.0], atol=1e-5)

@@ -7,7 +7,7 @@ import inspect
 import re
 
 from warpsim.base.checks import listed, short
-from warpsim.envs import in_hand, manipulation, mujoco_tasks, pushing, velocity
+from warpsim.envs import humanoid_walk, imitation, in_hand, manipulation, mujoco_tasks, pushing, velocity
 from warpsim.envs.task import Task
 
 TASKS = {
@@ -24,6 +24,8 @@ TASKS = {
         mujoco_tasks.Hopper,
         mujoco_tasks.Humanoid,
         mujoco_tasks.HumanoidStandup,
+        humanoid_walk.HumanoidWalk,
+        imitation.Imitate,
         mujoco_tasks.InvertedDoublePendulum,
         mujoco_tasks.InvertedPendulum,
         manipulation.Lift,

@@ -77,7 +77,7 @@ def _tables(robot, rough: bool, most) -> dict:
     noise = {"linear": 0.1, "angular": 0.2, "gravity": 0.05, "joints": 0.01, "speeds": 1.5}
     seen = {name: noisy(term, uniform=noise[name]) if name in noise else term for name, term in exact.items()}
     ground = {"ground": height_scan(robot.base, GRID)} if rough else {}
-    rewards, fallen = _rewards(robot), {"fallen": lambda s: _down(s, robot) < 0.5}
+    rewards, fallen = _rewards(robot), {"fallen": lambda s: inclination(s, robot) < 0.5}
     randomised = (randomise("geom_friction", 0.6, 1.4), randomise("body_mass", 0.9, 1.1))
     bound, command_range = REACH * np.ones(len(robot.moved)), uniform_command(*most, every=250)
     at, noise_of_start = start_from("stance"), start_noise(v=0.2)
@@ -86,7 +86,7 @@ def _tables(robot, rough: bool, most) -> dict:
     return {
         "model": staticmethod(lambda: legged.legged_model(robot, rough)),
         "action_range": (-bound, bound),
-        "actuators": (scaled(SCALE, robot.pose(robot.moved)), _held(robot)),
+        "actuators": (scaled(SCALE, robot.pose(robot.moved)), held(robot)),
         "commands": {"velocity": command_range},
         "observations": seen | ground,
         "critic_observations": exact | ground | {"contact": touches(*robot.feet)},
@@ -116,7 +116,7 @@ def _symmetry(robot, rough: bool) -> dict:
     return found | ({"ground": symmetry.points(GRID)} if rough else {})
 
 
-def _held(robot):
+def held(robot):
     """Controls of all servos: those of the policy, then the stance of the others."""
 
     def term(s, control):
@@ -139,7 +139,7 @@ def _observed(robot) -> dict:
         "angular": angular_velocity(robot.base),
         "gravity": projected_gravity(robot.base),
         "command": command("velocity"),
-        "joints": _offsets(robot),
+        "joints": offsets(robot),
         "speeds": velocities(*robot.moved),
         "action": last_action,
     }
@@ -150,7 +150,7 @@ def _biped(robot) -> bool:
     return len(robot.feet) == 2
 
 
-def _offsets(robot):
+def offsets(robot):
     """Offsets of the joints from the stance."""
     pose = robot.pose(robot.moved).astype(np.float32)
     return lambda s: s.q[:, s.columns(*robot.moved)[0]] - s.arrays.constant(pose)
@@ -179,13 +179,13 @@ def _rewards(robot) -> dict:
         "tilt": (-1.0 * SECOND, lambda s: (projected_gravity(base)(s)[:, :2] ** 2).sum(-1)),
         "effort": (-2e-4 * SECOND, _servo_effort(robot)),
         "change": (-0.01 * SECOND, action_change),
+        "alive": (0.5 * SECOND, lambda s: s.xp.ones_like(s.q[:, 0])),
     }
     if not _biped(robot):
         return found | {"air": (0.5, air_time(*robot.feet, wanted=0.2))}
     return found | {
         "tilt": (-2.0 * SECOND, found["tilt"][1]),
         "effort": (-1e-5 * SECOND, found["effort"][1]),
-        "alive": (0.5 * SECOND, lambda s: s.xp.ones_like(s.q[:, 0])),
         "gait": (0.3 * SECOND, _in_time(robot)),
         "swing": (-20.0 * SECOND, _swing(robot)),
         "slip": (-0.2 * SECOND, _slip(robot)),
@@ -212,7 +212,7 @@ def _length(error):
     return lambda s: norm(error(s))
 
 
-def _down(s, robot):
+def inclination(s, robot):
     """Cosine of the base's inclination."""
     return -projected_gravity(robot.base)(s)[:, 2]
 
