@@ -260,7 +260,7 @@ def test_settings_of_ppo_are_those_of_rsl_rl(torch):
     assert torch.allclose(ppo.actor.distribution.log_std_param.exp(), torch.tensor(0.5))
     assert "Tanh" in repr(ppo.actor) and "Normalization" not in repr(ppo.actor)
     with pytest.raises(ValueError, match=r"1 worlds × horizon 3.*minibatches is 4"):
-        make_learner("ppo", "cartpole", num_envs=1, device="cpu", learning={"ppo": {"horizon": 3}})
+        make_learner("ppo", "cartpole", num_envs=1, device="cpu", learning={"ppo": {"horizon": 3}}).iterate()
 
 
 def test_settings_of_shac_reach_it(torch):
