@@ -14,6 +14,7 @@ import warp as wp
 from warpsim.envs import terms
 from warpsim.envs.mujoco_tasks import Ant, Humanoid
 from warpsim.envs.sensing import contact_forces, imu, touches
+from warpsim.envs.terrain import start_by_level
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.run.rollout import Frames
 
@@ -82,10 +83,16 @@ class Busy(Ant):
 
     episode = 7
     actuators = (terms.delayed(1), terms.first_order(0.1), terms.dc_motor(1.0, 20.0))
-    commands = {"speed": terms.uniform_command((-1.0,), (1.0,), every=3)}
+    commands = {
+        "speed": terms.uniform_command((-1.0,), (1.0,), every=3),
+        "wide": terms.widening_command((-1.0,), (1.0,), 3, lambda s: 1.0 * (s.v[:, 0] > 0.0)),
+    }
+    critic_observations = {"feet": touches("torso", "front_left_leg"), "wide": terms.command("wide")}
+    starts = (*Ant.starts, start_by_level(np.zeros((4, 3)), 2, up=0.1, down=0.05))
     observations = Ant.observations | {
         "hips": terms.noisy(terms.positions("hip_1", "hip_2"), uniform=0.1, normal=0.1, bias=0.1),
         "late": terms.late(terms.velocities("ankle_1"), 2),
+        "history": terms.history(terms.positions("ankle_1"), 3),
         "feet": touches("torso", "front_left_leg"),
         "forces": contact_forces("front_left_leg"),
         "speed": terms.command("speed"),
@@ -93,7 +100,7 @@ class Busy(Ant):
     }
     events = (
         terms.randomise("body_mass", 0.5, 2.0, when="reset"),
-        terms.randomise("geom_friction", 0.5, 2.0, when="reset", each=True),
+        terms.every(terms.randomise("geom_friction", 0.5, 2.0, when="reset", each=True), (2, 4)),
         terms.push("root", (1.0, 1.0, 0.0, 0.0, 0.0, 1.0), every=2),
     )
 

@@ -59,7 +59,7 @@ def same(a, b) -> None:
 
 
 NEEDS_ROBOTS = (  # of example-robot-data and mjlab; see test_robots.py and test_legged.py
-    *("G1", "G1Rough", "Go1", "Go1Rough", "Lift", "Quadruped", "QuadrupedRough", "Reach", "Rotate"),
+    *("G1", "G1Rough", "Go1", "Go1Rough", "Imitate", "Lift", "Quadruped", "QuadrupedRough", "Reach", "Rotate"),
 )
 
 

@@ -10,7 +10,8 @@ from warpsim.envs.vector_env import VectorEnv
 from warpsim.show.render import render_png
 
 PICTURE = (480, 320)  # [pixels]
-TABLES = ("rewards", "terminations", "success", "observations", "commands", "starts", "events", "actuators")
+TABLES = ("rewards", "terminations", "success", "measures", "observations", "critic_observations", "commands")
+TABLES += ("starts", "events", "actuators")
 
 
 def task_table() -> dict[str, str]:
