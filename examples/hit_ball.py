@@ -18,8 +18,9 @@ import warpsim as ws
 
 LINKS, RADIUS, MASS = (0.3, 0.25), 0.05, 0.2  # lengths of the arm [m], ball [m], [kg]
 WORLDS, KNOTS, DT = 8, 100, 0.01
-DISTANCE = 0.8  # [m] range of the derivatives
-STIFFNESSES = (10.0, 3.0, 1.0, None)  # [N/m] by turns; None: exact derivatives
+SEED = 200
+# Ranges [m] and stiffnesses [N/m] of the derivatives, by turns; the last are exact.
+OPTIONS = [*(ws.GradientFromDistance(d, k) for k in (10.0, 5.0, 2.0, 1.0, 0.5, 0.2) for d in (0.8, 1.2)), None]
 
 
 def scene() -> ws.Model:
@@ -45,7 +46,7 @@ def hand(q: np.ndarray) -> np.ndarray:
     return sum(length * np.stack([np.cos(a), np.sin(a)], -1) for length, a in zip(LINKS, turns, strict=True))
 
 
-def starts(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def starts(seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
     """Initial positions `(worlds, nq)`, the hand 0.35 to 0.7 m from the ball, and goals of the ball `(worlds, 2)`."""
     rng, model = np.random.default_rng(seed), scene()
     q, goals = np.tile(model.q0, (WORLDS, 1)), np.zeros((WORLDS, 2))
@@ -61,21 +62,20 @@ def starts(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return q, goals
 
 
-def simulator(stiffness: float | None, **options) -> ws.Simulator:
-    """The worlds; with derivatives before contact if a stiffness is given."""
-    option = None if stiffness is None else ws.GradientFromDistance(DISTANCE, stiffness)
+def simulator(option: ws.GradientFromDistance | None, **options) -> ws.Simulator:
+    """The worlds, with derivatives before contact unless the option is None."""
     solver = ws.SAP(tolerance=1e-10)
     return ws.Simulator(
         scene(), WORLDS, dtype="float64", device="cpu", solver=solver, contact_gradient=option, **options
     )
 
 
-def plan(q: np.ndarray, goals: np.ndarray, stiffnesses, iterations: int = 40) -> np.ndarray:
+def plan(q: np.ndarray, goals: np.ndarray, options, iterations: int = 12) -> np.ndarray:
     """Positions `(knots + 1, worlds, nq)` that `ws.ilqr` finds, each search from the controls of the one before."""
     cost = ws.Cost(lambda q, v, u: 0.02 * u, lambda q, v: 10.0 * (q[..., 2:4] - goals))
     found = np.zeros((KNOTS, WORLDS, 2))
-    for stiffness in stiffnesses:
-        sim = simulator(stiffness)
+    for option in options:
+        sim = simulator(option)
         result = ws.ilqr(sim, sim.state(q), found, cost, iterations=iterations)
         found = result.controls
     return result.q
@@ -92,10 +92,10 @@ def squared_miss(
 
 
 def shoot(
-    q: np.ndarray, goals: np.ndarray, stiffness: float | None, iterations: int = 120, rate: float = 0.3
+    q: np.ndarray, goals: np.ndarray, option: ws.GradientFromDistance | None, iterations: int = 120, rate: float = 0.3
 ) -> np.ndarray:
     """Final positions `(worlds, nq)` of the best torques that Adam finds."""
-    sim = simulator(stiffness, requires_grad=True)
+    sim = simulator(option, requires_grad=True)
     target, losses = wp.array(goals, dtype=wp.float64, device=sim.device), []
 
     def loss(motion):
@@ -146,14 +146,14 @@ def plot(path_of_hand: np.ndarray, path_of_ball: np.ndarray, goals: np.ndarray, 
     figure.savefig(file, dpi=100)
 
 
-def main(out: pathlib.Path, seed: int = 0) -> None:
+def main(out: pathlib.Path, seed: int = SEED) -> None:
     """Search with and without derivatives before contact, and draw what was found."""
     q, goals = starts(seed)
     report("ws.ilqr, exact derivatives", q, goals, plan(q, goals, (None,))[-1])
-    found = plan(q, goals, STIFFNESSES)
+    found = plan(q, goals, OPTIONS)
     report("ws.ilqr, from a distance", q, goals, found[-1])
     report("Adam, exact derivatives", q, goals, shoot(q, goals, None, iterations=5))
-    report("Adam, from a distance", q, goals, shoot(q, goals, STIFFNESSES[1]))
+    report("Adam, from a distance", q, goals, shoot(q, goals, ws.GradientFromDistance(0.8, 3.0)))
     out.mkdir(exist_ok=True)
     plot(hand(found), found[..., 2:4], goals, out / "hit_ball.png")
 

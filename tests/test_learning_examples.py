@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from examples import hop, identify_robot, throw_ball
+from examples import hit_ball, hop, identify_robot, throw_ball
 
 
 def test_balls_are_thrown_at_a_target_through_a_bounce(tmp_path, within):
@@ -35,6 +35,15 @@ def test_robots_are_identified_from_noisy_recordings(tmp_path, within):
         assert first > 0.1
         within(f"identified robots: median relative error of {name}", last, 0.02)
     identify_robot.plot(problem, guesses, tmp_path / "identify.png")
+
+
+def test_balls_are_hit_with_derivatives_before_contact(tmp_path):
+    """Of eight balls none moves by exact derivatives; with those from a distance at least seven are hit, by ws.ilqr."""
+    q, goals = hit_ball.starts(hit_ball.SEED)
+    assert hit_ball.report("exact", q, goals, hit_ball.plan(q, goals, (None,))[-1]) == 0
+    found = hit_ball.plan(q, goals, hit_ball.OPTIONS[2:9:2])
+    assert hit_ball.report("from a distance", q, goals, found[-1]) >= 7
+    hit_ball.plot(hit_ball.hand(found), found[..., 2:4], goals, tmp_path / "hit.png")
 
 
 def test_the_hopper_leaves_the_ground(tmp_path, within):
