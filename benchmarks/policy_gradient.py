@@ -41,7 +41,7 @@ DIRECTION_STEPS, DIRECTION_SMOOTHING, WIDTH, BURN_IN = (8, 16, 32), (0.0, 0.1, 0
 def walk(method: str, seed: int) -> np.ndarray:
     """Rows (env-steps, CPU seconds, speed)."""
     if method == SEARCH:
-        return example.random_search(48 * example.WORLDS * example.HORIZON, seed=seed, every=4)[1]
+        return example.random_search(example.ITERATIONS * example.WORLDS * example.HORIZON, seed=seed, every=4)[1]
     smoothing = 0.0 if method == TRUE_CONTACT else example.SMOOTHING
     return example.learn(seed=seed, every=24, smoothing=smoothing)[1]
 

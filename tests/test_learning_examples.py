@@ -67,10 +67,10 @@ def policy_benchmark():
 
 
 def test_a_policy_improves(tmp_path, policy_benchmark):
-    """Twelve analytic policy gradients walk faster than the first policy, in the median of three seeds; random search runs on the
+    """48 analytic policy gradients walk faster than the first policy, in the median of three seeds; random search runs on the
     same budget. (`benchmarks/results/policy_gradient.md` has the whole budget over five seeds.)"""
     example = policy_benchmark.example
-    curves = [example.learn(iterations=12, every=12, seed=seed)[1] for seed in (100, 101, 102)]
+    curves = [example.learn(iterations=48, every=48, seed=seed)[1] for seed in (100, 101, 102)]
     assert np.median([learned[-1, 2] - learned[0, 2] for learned in curves]) > 0.05
     learned = curves[-1]
     _, searched = example.random_search(int(learned[-1, 0]))
