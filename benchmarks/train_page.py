@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page and the picture of `python -m benchmarks.train`: who is ahead in equal processor time, by the median of seeds."""
 
+import math
 import pathlib
 import statistics
 
@@ -50,10 +51,18 @@ def cell(values: list[float]) -> str:
     return f"{shown[0]} ({shown[1]} to {shown[2]}; {len(values)})"
 
 
-def ahead(shac: list[float], ppo: list[float]) -> str:
-    """Who has the larger median; empty unless both have as many seeds."""
+def ahead(rows: dict, task: str, mark: str) -> str:
+    """Who has the larger median at a processor time, or, where both saturate by then, who is there sooner.
+
+    Empty unless both have as many seeds.
+    """
+    shac, ppo = (values_at(rows_of(rows, task, name), mark) for name in ("shac", "ppo"))
     if not shac or len(shac) != len(ppo):
         return ""
+    times = saturation(rows, task, mark)
+    if times is not None:
+        a, b = (-statistics.median_high(x) for x in times)
+        return "equal" if a == b else "SHAC, sooner" if a > b else "PPO, sooner"
     a, b = statistics.median(shac), statistics.median(ppo)
     return "SHAC" if a > b else "PPO" if b > a else "equal"
 
@@ -70,32 +79,32 @@ def still(rows: dict, task: str) -> float | None:
     return found[0]["judged"]["0"]["return"] if found else None
 
 
-def saturation(rows: dict, task: str) -> tuple[str, str] | None:
-    """Median processor times of SHAC and PPO until 95 % of the best return, where the medians of both are there at the end.
+def saturation(rows: dict, task: str, mark: str) -> list[list[float]] | None:
+    """Processor times until 95 % of the best median, of each seed of SHAC and PPO; inf: not reached.
 
-    The share is counted from the return of standing still. None: not both are there.
+    The share is counted from the return of standing still. None: the median of one of them is not there by `mark`.
     """
-    base, runs, last = still(rows, task), {}, marks_of(rows, task)[-1:]
-    for name in ("shac", "ppo"):
-        runs[name] = rows_of(rows, task, name)
-    if base is None or not last or not all(runs.values()):
+    base, runs = still(rows, task), [rows_of(rows, task, name) for name in ("shac", "ppo")]
+    ends = [statistics.median(x) for found in runs for m in marks_of(rows, task) if (x := values_at(found, m))]
+    now = [statistics.median(x) for found in runs if (x := values_at(found, mark))]
+    if base is None or len(now) < 2 or max(ends) <= base:
         return None
-    ends = [statistics.median(x) for name in runs if (x := values_at(runs[name], last[0]))]
     goal = base + SATURATED * (max(ends) - base)
-    if len(ends) < 2 or min(ends) < goal or max(ends) <= base:
+    if min(now) < goal:
         return None
     times = []
-    for found in runs.values():
-        reached = [
-            next((float(m) for m in sorted(r["judged"], key=float) if r["judged"][m]["return"] >= goal), None)
-            for r in found
-        ]
-        there = sorted(x for x in reached if x is not None)
-        never = len(reached) - len(there)
-        middle = (len(reached) - 1) // 2
-        shown = f"{there[middle]:g}" if middle < len(there) else "not reached"
-        times.append(shown + (f" ({never} of {len(reached)} not)" if never else ""))
-    return tuple(times)
+    for found in runs:
+        judged = [sorted((float(m), x["return"]) for m, x in row["judged"].items()) for row in found]
+        times.append([min((m for m, x in each if x >= goal), default=math.inf) for each in judged])
+    return times
+
+
+def shown_time(times: list[float]) -> str:
+    """The median of processor times, and how many have none."""
+    never, middle = sum(map(math.isinf, times)), statistics.median_high(times)
+    return ("not reached" if math.isinf(middle) else f"{middle:g}") + (
+        f" ({never} of {len(times)} not)" if never else ""
+    )
 
 
 def report(rows: dict, picture: str | None) -> str:
@@ -121,14 +130,10 @@ def verdict(rows: dict) -> list[str]:
     """At each processor time, on how many tasks SHAC is ahead."""
     lines = []
     for mark in ("1", "3", "10"):
-        found = {
-            task: who
-            for task in tasks_of(rows)
-            if (who := ahead(*(values_at(rows_of(rows, task, name), mark) for name in ("shac", "ppo"))))
-        }
+        found = {task: who for task in tasks_of(rows) if (who := ahead(rows, task, mark))}
         if found:
-            first = [task for task, who in found.items() if who == "SHAC"]
-            behind = [task for task, who in found.items() if who != "SHAC"]
+            first = [task for task, who in found.items() if who.startswith("SHAC")]
+            behind = [task for task in found if task not in first]
             text = (
                 f"- {mark} CPU-minute{'' if mark == '1' else 's'}: SHAC is ahead on {len(first)} of {len(found)} tasks"
             )
@@ -146,7 +151,7 @@ def table(rows: dict) -> list[str]:
             values = [values_at(found, mark) for found in both]
             steps = [values_at(found, mark, "env_steps") for found in both]
             shown = ", ".join(f"{statistics.median(x):,.0f}" if x else "–" for x in steps)
-            cells = [task, mark, *map(cell, values), ahead(*values), shown, base]
+            cells = [task, mark, *map(cell, values), ahead(rows, task, mark), shown, base]
             lines.append(f"| {' | '.join(cells)} |")
     failed = {f"{run.task} by {run.algorithm} {run.variant}".strip(): 0 for run, row in rows.items() if "failed" in row}
     for run, row in rows.items():
@@ -157,15 +162,18 @@ def table(rows: dict) -> list[str]:
 
 
 def saturated(rows: dict) -> list[str]:
-    found = {task: times for task in tasks_of(rows) if (times := saturation(rows, task))}
+    last = {task: marks_of(rows, task)[-1] for task in tasks_of(rows)}
+    found = {task: times for task, mark in last.items() if (times := saturation(rows, task, mark))}
     if not found:
         return []
     lines = [
-        "Where both reach 95 % of the way from standing still to the best median, the CPU-minutes until then (medians, at the times of judging):",
+        "Where the medians of both reach 95 % of the way from standing still to the best median, who is there sooner is ahead. CPU-minutes until then (medians, at the times",
+        "of judging):",
         "",
+        "| task | SHAC | PPO |",
+        "|---|---|---|",
     ]
-    lines += ["| task | SHAC | PPO |", "|---|---|---|"]
-    return [*lines, *(f"| {task} | {a} | {b} |" for task, (a, b) in found.items()), ""]
+    return [*lines, *(f"| {task} | {shown_time(a)} | {shown_time(b)} |" for task, (a, b) in found.items()), ""]
 
 
 def timed(rows: dict) -> list[str]:

@@ -272,7 +272,12 @@ def test_the_page_says_who_is_ahead(tmp_path):
     assert "| hopper | 1 | 60.0 (10.0 to 70.0; 3) | 50.0 (5.0 to 55.0; 3) | SHAC | 1,000, 1,000 | 0, -5 |" in lines
     assert "| hopper | 3 | 99 (98 to 100; 3) | 99.0 (99.0 to 99.0; 3) | equal | 1,000, 1,000 | 0, -5 |" in lines
     assert "| ant | 1 | 1.0 (1.0 to 1.0; 1) |  |  | 0, – |  |" in lines
-    assert "| hopper | 3 | 3 |" in lines
+    assert "| hopper | 3 | 3 |" in lines  # both are within 95 % by then, and as late
+    sooner = found | dict(row("hopper", "shac", s, {"0.5": 96.0, "1": 97.0, "3": 98.0}) for s in range(3))
+    assert " | SHAC, sooner | " in next(
+        x for x in train_page.report(sooner, None).splitlines() if "| hopper | 3 |" in x
+    )
+    assert "| hopper | 0.5 | 3 |" in train_page.report(sooner, None)
     assert "| hopper | 1 | 80.0 (80.0 to 80.0; 1) | 60.0 (60.0 to 60.0; 1) |" in lines
     assert sum(line.startswith(("| abc |", "| def |")) for line in lines) == 2
     found |= [row("hopper", "ppo", 2, {"0.5": 96.0, "1": 2.0}, failed="iteration 9")]
