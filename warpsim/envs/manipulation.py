@@ -17,6 +17,7 @@ from warpsim.envs.terms import (
     Term,
     action_change,
     command,
+    first_order,
     last_action,
     scaled,
     start_from,
@@ -144,13 +145,28 @@ def _yaw(s, body: str):
     return s.xp.arctan2(x[:, 1], x[:, 0])
 
 
-def _move_tool(s, action):
-    """Joint targets and opening: the tip moves by up to 5 cm along each axis and 0.25 rad from where it is."""
-    low, high = (s.arrays.constant(np.array(bound, np.float32)) for bound in ROOM)
-    place = s.xp.clip(body_position(TIP)(s) + 0.05 * action[:, :3], low, high)
-    joints = tool_down(s.xp, place, _yaw(s, TIP) + 0.25 * action[:, 3])
-    opening = s.xp.clip(OPEN / 2 + OPEN * action[:, 4:], 0.0, OPEN)
-    return s.xp.concat([joints, opening], axis=-1)
+class _move_tool(Term):
+    """Joint targets and opening: the tip moves by up to 5 cm along each axis and 0.25 rad from where it is.
+
+    The opening follows its action in 0.2 s, as a gripper of this kind does: the noise of a policy that learns must not
+    drop what it holds.
+    """
+
+    def __init__(self):
+        self.term = first_order(0.2)
+
+    def bind(self, view) -> None:
+        self.term.bind(view)
+
+    def reset(self, view, mask) -> None:
+        self.term.reset(view, mask)
+
+    def __call__(self, s, action):
+        low, high = (s.arrays.constant(np.array(bound, np.float32)) for bound in ROOM)
+        place = s.xp.clip(body_position(TIP)(s) + 0.05 * action[:, :3], low, high)
+        joints = tool_down(s.xp, place, _yaw(s, TIP) + 0.25 * action[:, 3])
+        opening = s.xp.clip(OPEN / 2 + OPEN * self.term(s, action[:, 4:]), 0.0, OPEN)
+        return s.xp.concat([joints, opening], axis=-1)
 
 
 def _cube(s):
@@ -198,9 +214,9 @@ class Lift(Task):
 
     model = staticmethod(lambda: panda(cube=True))
     timestep, decimation, episode = 0.01, 2, 200
-    learning = {"ppo": {"iterations": 300}}
+    learning = {"ppo": {"iterations": 300, "epochs": 3, "init_std": 0.6}}
     action_range = (-np.ones(5), np.ones(5))
-    actuators = (_move_tool,)
+    actuators = (_move_tool(),)
     commands = {"target": uniform_command((0.4, -0.2, 0.2), (0.6, 0.2, 0.4))}
     observations = {
         "tip": body_position(TIP),

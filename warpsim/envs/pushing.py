@@ -83,6 +83,12 @@ def _distance(s):
     return ((_way(s) ** 2).sum(-1) + 1e-6) ** 0.5
 
 
+def _astray(s):
+    """From the paddle to the middle of the box's back `(worlds,)` [m]: further away nothing is pushed."""
+    place = _turned(s.xp, s.q[:, :2] - s.q[:, 3:5], -s.q[:, 6])
+    return ((place[:, 0] + BEHIND) ** 2 + place[:, 1] ** 2 + 1e-6) ** 0.5
+
+
 class _behind(Term):
     """The paddle begins behind the box, which may be turned."""
 
@@ -102,7 +108,7 @@ class Push(Task):
 
     model = staticmethod(scene)
     decimation, episode = 2, 100
-    learning = {"ppo": {"iterations": 150}, "shac": {"iterations": 300, "horizon": 8}}
+    learning = {"ppo": {"iterations": 150}, "shac": {"iterations": 500}}
     action_range = (-np.ones(3), np.ones(3))
     actuators = (_velocity,)
     commands = {"goal": uniform_command(*GOALS)}
@@ -111,7 +117,7 @@ class Push(Task):
         "far": (-2.0, _distance),
         "near": (1.0, lambda s: s.xp.exp(-((_distance(s) / 0.05) ** 2) - (_error(s) / 0.3) ** 2)),
         "angle": (-0.2, lambda s: 1.0 - s.xp.cos(_error(s))),
-        "away": (-0.5, lambda s: (((s.q[:, :2] - s.q[:, 3:5]) ** 2).sum(-1) + 1e-6) ** 0.5),
+        "astray": (-1.0, _astray),
         "effort": (-0.01, action_squared),
     }
     success = {"place": lambda s: _distance(s) < 0.03, "angle": lambda s: abs(_error(s)) < ANGLE}
