@@ -78,7 +78,7 @@ def test_columns_are_told_by_their_values():
     """Offsets, scales, noise and delays of the A1's observations are those of its task."""
     from warpsim.envs.policy_description import describe
     from warpsim.envs.task import Task
-    from warpsim.envs.terms import command, delayed, last_action, late, noisy, scaled, uniform_command
+    from warpsim.envs.terms import command, delayed, history, last_action, late, noisy, scaled, uniform_command
 
     class Arm(Task):
         model = ws.robots.path("hopper")
@@ -89,6 +89,7 @@ def test_columns_are_told_by_their_values():
             "cos": lambda s: s.xp.cos(s.q[:, 2]),
             "wish": command("wish"),
             "before": last_action,
+            "past": history(lambda s: s.v[:, :2], 3),
         }
         rewards = {"none": lambda s: 0.0 * s.q[:, 0]}
         commands = {"wish": uniform_command((-1.0, 2.0), (1.0, 3.0))}
@@ -106,6 +107,8 @@ def test_columns_are_told_by_their_values():
     assert terms["cos"]["columns"] == [None]
     assert [(c["quantity"], c["index"]) for c in terms["wish"]["columns"]] == [("command", 0), ("command", 1)]
     assert [c["quantity"] for c in terms["before"]["columns"]] == ["last_action"] * 3
+    ages = [round(c["age"] / (5 * model.timestep)) for c in terms["past"]["columns"]]
+    assert ages == [2, 2, 1, 1, 0, 0] and terms["past"]["slice"][1] == about["observation"]["size"]
     first, second = about["action"]["terms"]
     assert (first["term"], first["scale"]) == ("scaled", 0.25) and first["offset"] == pytest.approx([0.1, 0.2, 0.3])
     assert second["term"] == "delayed" and second["delay"] == pytest.approx(5 * model.timestep)
