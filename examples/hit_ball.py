@@ -4,8 +4,8 @@
     python -m examples.hit_ball [out]            # writes out/hit_ball.png
 
 A two-link arm on a table shall send a ball to a goal. The cost says nothing of the hand, and all torques are 0 at first.
-While nothing touches the ball its motion has no derivative by the torques: `ws.ilqr` has converged before it begins, and
-Adam stands still. With `ws.GradientFromDistance` both find the ball.
+While nothing touches the ball its motion has no derivative by the torques: `ws.ilqr` ends at once, "untouched", and Adam
+stands still. With `ws.GradientFromDistance` both find the ball.
 """
 
 import pathlib
