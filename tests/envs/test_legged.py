@@ -10,6 +10,7 @@ from warpsim.envs import TASKS, VectorEnv, terms
 from warpsim.envs.imitation import DEPTH, FRAMES, frame, squat
 from warpsim.envs.legged import G1, GO1, LEG, Servo, legged_model
 from warpsim.envs.robot_files import robot_file
+from warpsim.envs.velocity import VelocityTracking
 from warpsim.model.host_kinematics import body_poses
 from warpsim.simulator import Simulator
 
@@ -133,3 +134,19 @@ def test_the_humanoid_is_told_how_fast():
     np.testing.assert_allclose(parts["low"], [0.0, 0.0, -20.0 * 0.45**2], atol=1e-4)
     assert env.succeeded().tolist() == [False, True, False]
     np.testing.assert_allclose(env.measured()["velocity_error"], [1.0, 0.0, 1.0], atol=1e-5)
+
+
+@pytest.mark.assets
+@needs_files
+def test_a_robot_of_ones_own_follows_velocities():
+    """A subclass that names robot and greatest commands has its tables; what it gives itself stays."""
+
+    class Slow(VelocityTracking, robot=GO1, most=((-0.3, 0.0, 0.0), (0.3, 0.0, 0.0))):
+        episode = 7
+
+    env = VectorEnv(Slow, 64, device="cpu", autoreset="SAME_STEP")
+    env.reset(seed=0)
+    command = env.view.commands["velocity"]
+    assert 0.2 < abs(command[:, 0]).max() <= 0.3 and not command[:, 1:].any()
+    truncated = [env.step(np.zeros((64, 12), np.float32))[3] for _ in range(7)]
+    assert truncated[-1].all() and not truncated[-2].any() and Slow.rewards.keys() == TASKS["Go1"].rewards.keys()

@@ -13,7 +13,7 @@ warpsim._hush()
 
 import_or_explain("gymnasium", "envs")
 
-from warpsim.envs import cameras, com_based, sensing, terms, terrain  # noqa: E402
+from warpsim.envs import cameras, com_based, legged, sensing, symmetry, terms, terrain, velocity  # noqa: E402
 from warpsim.envs.mixed import MixedEnv  # noqa: E402
 from warpsim.envs.onnx_policy import OnnxPolicy  # noqa: E402
 from warpsim.envs.register import register  # noqa: E402
@@ -37,10 +37,13 @@ __all__ = [
     "View",
     "cameras",
     "com_based",
+    "legged",
     "register",
     "sensing",
+    "symmetry",
     "terms",
     "terrain",
+    "velocity",
 ]
 
 
