@@ -36,7 +36,7 @@ def played(q, v, steps: int, dt: float = 0.001, model=None, **observations):
             term.reset(env.view, np.ones(2, bool))
     rows = [env._observe(), *(env.step(np.zeros((2, 0)))[0] for _ in range(steps))]
     np.testing.assert_array_equal([row[0] for row in rows], [row[1] for row in rows])
-    sizes = np.cumsum([0, *env._sizes])
+    sizes = np.cumsum([0, *env._sizes["observations"]])
     return env, {name: np.array(rows)[:, 0, a:b] for name, a, b in zip(observations, sizes, sizes[1:], strict=False)}
 
 
