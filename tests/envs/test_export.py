@@ -77,6 +77,7 @@ def test_the_description_says_what_a_robot_needs(exported):
 def test_columns_are_told_by_their_values():
     """Offsets, scales, noise and delays of the A1's observations are those of its task."""
     from warpsim.envs.policy_description import describe
+    from warpsim.envs.sensing import height
     from warpsim.envs.task import Task
     from warpsim.envs.terms import command, delayed, history, last_action, late, noisy, scaled, uniform_command
 
@@ -89,6 +90,7 @@ def test_columns_are_told_by_their_values():
             "cos": lambda s: s.xp.cos(s.q[:, 2]),
             "wish": command("wish"),
             "before": last_action,
+            "up": height("trunk"),
             "past": history(lambda s: s.v[:, :2], 3),
         }
         rewards = {"none": lambda s: 0.0 * s.q[:, 0]}
@@ -107,6 +109,7 @@ def test_columns_are_told_by_their_values():
     assert terms["cos"]["columns"] == [None]
     assert [(c["quantity"], c["index"]) for c in terms["wish"]["columns"]] == [("command", 0), ("command", 1)]
     assert [c["quantity"] for c in terms["before"]["columns"]] == ["last_action"] * 3
+    assert (terms["up"]["term"], terms["up"]["arguments"]) == ("height", {"body": "trunk"})
     ages = [round(c["age"] / (5 * model.timestep)) for c in terms["past"]["columns"]]
     assert ages == [2, 2, 1, 1, 0, 0] and terms["past"]["slice"][1] == about["observation"]["size"]
     first, second = about["action"]["terms"]

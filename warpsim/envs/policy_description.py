@@ -107,6 +107,7 @@ def observation_terms(env: VectorEnv) -> list[dict]:
             term = term.term
         values = np.asarray(term(v), float).reshape(env.num_envs, -1)
         entry |= {"term": _name(term), "slice": [first, first + len(ages) * values.shape[1]]}
+        entry |= {"arguments": _arguments(term)} if _arguments(term) else {}
         columns = [_meaning(column, known) for column in values.T]
         entry["columns"] = [x if len(ages) == 1 else {**(x or {}), "age": age} for age in ages for x in columns]
         found.append(entry)
@@ -156,7 +157,8 @@ def _meaning(column: np.ndarray, known) -> dict | None:
             scale = (off @ x) / (x @ x)
             if np.abs(off - scale * x).max() < NEAR * spread:
                 offset = column.mean() - scale * values.mean()
-                return {**what, "scale": float(f"{scale:.6g}"), "offset": float(f"{offset:.6g}") + 0.0}
+                offset = offset if abs(offset) > NEAR * spread else 0.0
+                return {**what, "scale": float(f"{scale:.6g}"), "offset": float(f"{offset:.6g}")}
     return None
 
 
@@ -219,6 +221,18 @@ def _plain(values):
     """Numbers as JSON values; None where one is not finite."""
     array = np.asarray(values, float)
     return _bounds(array) if array.ndim else float(array)
+
+
+def _arguments(term) -> dict:
+    """What a function's maker was given, such as a body and a frame: texts, numbers, slices."""
+    if not inspect.isfunction(term) or not term.__closure__:
+        return {}
+    given = dict(zip(term.__code__.co_freevars, (cell.cell_contents for cell in term.__closure__), strict=True))
+    given = {name: [x.start, x.stop] if isinstance(x, slice) else x for name, x in given.items()}
+    plain = (str, int, float, type(None))
+    several = {name: list(x) for name, x in given.items() if isinstance(x, (tuple, list))}
+    found = {name: x for name, x in given.items() if isinstance(x, plain)}
+    return found | {name: x for name, x in several.items() if all(isinstance(y, plain) for y in x)}
 
 
 def _name(term) -> str:
