@@ -38,9 +38,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 TASKS = (
     *("hopper", "walker2d", "half_cheetah", "ant", "humanoid"),
-    *("cartpole_swing_up", "quadruped", "reach", "push"),
+    *("cart_pole_swing_up", "quadruped", "reach", "push"),
 )
-INSTEAD = {"push": "pusher"}  # until there is such a task
 LONG = ("hopper", "half_cheetah", "ant")  # trained for ten minutes too
 TIMED = ("hopper", "walker2d", "half_cheetah")  # with time_of_impact too
 ALGORITHMS, BASELINES = ("shac", "ppo"), ("standing", "random")
@@ -423,7 +422,7 @@ def told_of(run: Run, row: dict) -> str:
 
 
 def tasks_there(names) -> list[str]:
-    """The names of the tasks that exist; of those that do not, what stands in their place."""
+    """The names of the tasks that exist; others are told."""
     from warpsim.envs.tasks import find_task
 
     def known(name: str) -> bool:
@@ -432,11 +431,10 @@ def tasks_there(names) -> list[str]:
         except ValueError:
             return False
 
-    found = [name if known(name) else INSTEAD.get(name, name) for name in names]
-    for name in found:
+    for name in names:
         if not known(name):
             print(f"{name}: no such task; left out", file=sys.stderr)
-    return [name for name in found if known(name)]
+    return [name for name in names if known(name)]
 
 
 def main() -> int:
