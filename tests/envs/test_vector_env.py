@@ -514,3 +514,34 @@ def test_rewards_by_term_add_up(framework, mode):
             assert ((total == 0.0) == began).all() and not np.asarray(info["reward_v"])[began].any()
         faults += total[2] == 0.0
     assert env.faults.tolist() == [0, 0, {"NEXT_STEP": 2, "SAME_STEP": 3, "DISABLED": 1}[mode], 0]
+
+
+class Fallen(Task):
+    """A humanoid whose episodes end early, with terms of what the simulator computes from the state."""
+
+    model = ws.robots.path("humanoid")
+    decimation, episode = 4, 12
+    observations = {"body": sensing.body_position("torso"), "speed": sensing.linear_velocity("torso"), "v": terms.velocities()}
+    rewards = {"heights": lambda s: s.poses[:, :, 2].sum(-1), "moment": lambda s: s.about_centre[1].sum((1, 2))}
+    terminations = {"fast": lambda s: s.v[:, 0] > 0.05}
+    starts = (terms.start_noise(q=0.02, v=0.2),)
+
+
+@pytest.mark.parametrize("array", ["numpy", "torch"])
+@pytest.mark.parametrize("mode", ["SAME_STEP", "NEXT_STEP"])
+def test_what_is_computed_of_worlds_that_begin_is_that_of_all(mode, array):
+    """Poses, velocities and inertias after resets of some worlds are those of the state, bit for bit."""
+    if array == "torch":
+        pytest.importorskip("torch")
+    env = VectorEnv(Fallen, 70, autoreset=mode, array=array, device="cpu", threads=2)
+    env.reset(seed=1)
+    begun = 0
+    for action in actions(env, 15):
+        env.step(env.arrays.made(action))
+        view, sim, state = env.view, env.sim, env.state
+        found = [view.poses, view.velocities, *view.about_centre[1:]]
+        expected = [sim.kinematics(state.q), sim.body_velocity(state), *sim.about_centre(state)[1:]]
+        same([np.asarray(x) for x in found], [x.numpy() for x in expected])
+        steps = np.asarray(view.steps)
+        begun += int(0 < (steps == 0).sum() < 70)
+    assert begun > 5

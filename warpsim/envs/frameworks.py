@@ -121,6 +121,14 @@ class Arrays:
             return values.clone()
         return self.xp.array(values)
 
+    def with_rows(self, values, rows: np.ndarray, source):
+        """A copy of the values, with the rows of those numbers from `source`."""
+        if self.framework == "jax":
+            return values.at[rows].set(source[rows])
+        rows, values = self.made(rows), self.copied(values)
+        values[rows] = source[rows]
+        return values
+
     def floats(self, values, dtype: str = "float32"):
         """The values as floats."""
         if self.framework == "torch":

@@ -81,7 +81,8 @@ class GradientView(View):
         self.moved()
 
     def restarted(self, mask) -> None:
-        """The worlds of the mask have been reset or moved."""
+        """The worlds of the mask have been reset."""
+        super().restarted(mask)
         where = self.xp.where
         fresh = {name: self.arrays.copied(self.arrays.of(getattr(self.state, name))) for name in "qv"}
         self._lasting = {name: where(mask[:, None], fresh[name], old) for name, old in self._lasting.items()}

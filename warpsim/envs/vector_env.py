@@ -230,7 +230,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             self._begun = True
             if self._ended is not None:
                 self._ended = None if mask is None else self._ended & ~chosen
-            return self._out(self._observe()), self._critic_info(self._privileged())
+            return self._observe(), self._critic_info(self._privileged())
 
     @holds
     def step(self, actions):
@@ -310,12 +310,12 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         elif self.autoreset is AutoresetMode.SAME_STEP and self.arrays.any(ended):
             mask = self._bools(ended)
             last = {**info, **{f"_{name}": mask for name in info}}
-            info |= {"final_obs": self._out(observation), "_final_obs": mask, "final_info": last, "_final_info": mask}
+            info |= {"final_obs": observation, "_final_obs": mask, "final_info": last, "_final_info": mask}
             self.view.next_episode(ended)
             self._begin(ended)
             observation = self._observe()
             info |= self._critic_info(self._privileged())
-        return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
+        return observation, self._out(reward), self._bools(terminated), self._bools(truncated), info
 
     def succeeded(self):
         """A mask of the worlds in which all terms of the task's `success` hold now; no world without such terms."""
@@ -417,7 +417,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
     # pieces of a step -------------------------------------------------------------------------------------------------
 
     def _observe(self, table: str = "observations"):
-        """Observations `(worlds, n)` of a table, in the simulator's dtype."""
+        """Observations `(worlds, n)` of a table, in the simulator's dtype and in memory of their own."""
         v, found = self.view, []
         for name, term in getattr(self.task, table).items():
             value = term(v)
@@ -474,7 +474,6 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             term(v, start)
         self._restart(mask, start)
         v.restarted(mask)
-        v.moved()
         xp, keep = self.arrays.xp, ~mask
         v.steps = xp.where(mask, 0 * v.steps, v.steps)
         v.action, v.last_action = (xp.where(keep[:, None], x, 0.0) for x in (v.action, v.last_action))

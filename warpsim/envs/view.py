@@ -8,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.base.other_names import NamesOfView
+from warpsim.device.ranges import WorldList, among
 from warpsim.envs.frameworks import Arrays
 from warpsim.run.randomness import RandomStream
 from warpsim.sensors.sensor_tables import columns_of_step
@@ -54,6 +55,9 @@ class View(NamesOfView):
         self._replays: dict = {}
         self._drawn: dict = {}
         self._asks: dict = {}
+        # what was asked since the last step: its arrays, and a mask of the worlds that were reset since, or None
+        self._known: dict = {}
+        self._chosen = WorldList(sim.worlds, sim.device)
         # contact wrenches divide impulses by the last step's duration, which captured graphs contain
         self._stepped = False
         self.stream = RandomStream(seed, self.numbers, device=sim.device)
@@ -112,7 +116,11 @@ class View(NamesOfView):
         return arrays
 
     def restarted(self, mask) -> None:
-        """The worlds of a mask have been reset or moved."""
+        """The worlds of a mask have been reset: invalidate what was computed of them."""
+        self._cache.clear()
+        self._known = {
+            name: (arrays, mask if reset is None else reset | mask) for name, (arrays, reset) in self._known.items()
+        }
 
     def write(self, **values) -> None:
         """Overwrite q or v `(worlds, …)` with values of the framework or of the host, for events."""
@@ -126,6 +134,7 @@ class View(NamesOfView):
     def moved(self) -> None:
         """Invalidate what was computed from the last state."""
         self._cache.clear()
+        self._known.clear()
 
     def _once(self, name, make):
         if name not in self._cache:
@@ -270,10 +279,22 @@ class View(NamesOfView):
     def _asked(self, name: str, ask) -> list:
         """Arrays that the simulator computes from the state, copied.
 
-        On the CPU a captured graph computes them after the first step.
+        On the CPU a captured graph computes them after the first step. Where some worlds were reset since, a second
+        graph computes them in these worlds alone.
         """
         if not (self._stepped and self.captures and self.sim.device.is_cpu and self.arrays.near):
             return [self.arrays.of(x) for x in ask()]
+        arrays, reset = self._known.get(name, (None, None))
+        if arrays is None:
+            arrays = [self.arrays.copied(self.arrays.of(x)) for x in self._computed(name, ask)]
+        elif reset is not None:
+            rows = np.flatnonzero(self.arrays.host(reset))
+            arrays = self._renewed(name, ask, arrays, rows.astype(np.int32)) if len(rows) else arrays
+        self._known[name] = arrays, None
+        return arrays
+
+    def _computed(self, name, ask) -> list:
+        """The arrays of `ask()`, which a captured graph computes. They belong to the graph."""
         version, replay, held = self._asks.get(name, (None, None, None))
         if version != self.sim.parameters.version:  # parameter arrays have moved
             held = []
@@ -281,7 +302,19 @@ class View(NamesOfView):
             del held[0]
             self._asks[name] = self.sim.parameters.version, replay, held
         replay()
-        return [self.arrays.copied(self.arrays.of(x)) for x in held[0]]
+        return held[0]
+
+    def _renewed(self, name: str, ask, arrays: list, rows: np.ndarray) -> list:
+        """Copies of `arrays` with the rows of some worlds computed anew."""
+        chosen = self._chosen.array.numpy()
+        chosen[0], chosen[1 : 1 + len(rows)] = len(rows), rows
+
+        def ask_rows():
+            with among(self._chosen):
+                return ask()
+
+        found = self._computed((name, "rows"), ask_rows)
+        return [self.arrays.with_rows(a, rows, self.arrays.of(x)) for a, x in zip(arrays, found, strict=True)]
 
     def parameter(self, name: str):
         """A parameter of the simulator: one row per world, or one for all."""
