@@ -521,7 +521,11 @@ class Fallen(Task):
 
     model = ws.robots.path("humanoid")
     decimation, episode = 4, 12
-    observations = {"body": sensing.body_position("torso"), "speed": sensing.linear_velocity("torso"), "v": terms.velocities()}
+    observations = {
+        "body": sensing.body_position("pelvis"),
+        "speed": sensing.linear_velocity("pelvis"),
+        "v": terms.velocities(),
+    }
     rewards = {"heights": lambda s: s.poses[:, :, 2].sum(-1), "moment": lambda s: s.about_centre[1].sum((1, 2))}
     terminations = {"fast": lambda s: s.v[:, 0] > 0.05}
     starts = (terms.start_noise(q=0.02, v=0.2),)
