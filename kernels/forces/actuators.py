@@ -39,27 +39,23 @@ class Actuators:
 def spring_force(
     topology: Topology,
     plant: Plant,
-    q: wp.array2d(dtype=real),
     tau: wp.array2d(dtype=real),
+    x: vec6,
     w: int,
     l: int,
     # out
     force: wp.array2d(dtype=real),
     D: wp.array2d(dtype=real),
 ):
-    """`passive_force` for the joint of link l."""
-    kind = topology.link_type[l]
-    j = topology.link_v[l]
-    if kind != joints.FIXED:
-        x = joints.spring_deflection(kind, q, plant.joint_reference, w, topology.link_q[l], j)
-        for i in range(joints.dofs(kind)):
-            d = j + i
-            D[w, d] = plant.joint_damping[w % plant.joint_damping.shape[0], d]
-            stiffness = plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d]
-            if tau.shape[0] == 0:
-                force[w, d] = -stiffness * x[i]
-            else:
-                force[w, d] = tau[w, d] - stiffness * x[i]
+    """`passive_force` for the joint of link l, whose springs are deflected by x."""
+    for i in range(joints.dofs(topology.link_type[l])):
+        d = topology.link_v[l] + i
+        D[w, d] = plant.joint_damping[w % plant.joint_damping.shape[0], d]
+        stiffness = plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d]
+        if tau.shape[0] == 0:
+            force[w, d] = -stiffness * x[i]
+        else:
+            force[w, d] = tau[w, d] - stiffness * x[i]
 
 
 @kernel(twin=True)
@@ -74,7 +70,10 @@ def passive_force(
 ):
     """force = tau - K (q - reference), D = joint damping. `tau` may be empty. Launch over (worlds, links)."""
     w, l = wp.tid()
-    spring_force(topology, plant, q, tau, w, l, force, D)
+    x = joints.spring_deflection(
+        topology.link_type[l], q, plant.joint_reference, w, topology.link_q[l], topology.link_v[l]
+    )
+    spring_force(topology, plant, tau, x, w, l, force, D)
 
 
 @func

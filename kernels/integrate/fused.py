@@ -10,7 +10,7 @@ import warp as wp
 from ..forces.actuators import Actuators, drive, spring_force
 from ..linalg.lanes import lane, lanes, sync
 from ..real import func, kernel, real, struct, transform, vec6, vec10
-from ..solve.problem import Problem, Solution
+from ..solve.problem import Problem, Solution, clear_idle
 from ..solve.sap.lagged import worst_island
 from ..solve.sap.sap import Workspace, certify_world
 from ..tree import joints
@@ -43,7 +43,7 @@ from ..tree.passes import (
     team_move,
     team_place,
 )
-from ..tree.plant import Plant
+from ..tree.plant import Plant, sprung_deflection
 from .spin import is_spinning, team_leave_spin, team_leave_spin_again
 from .theta.schemes import Ends, team_commit, team_free_motion
 
@@ -139,7 +139,8 @@ def team_forces(
 ):  # fmt: skip
     """Springs, given forces and actuators of the joints of a tree, and their linear damping."""
     for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
-        spring_force(topology, plant, q, drives.tau, w, l, motion.force, motion.D)
+        x = sprung_deflection(plant, topology.link_type[l], q, w, topology.link_q[l], topology.link_v[l])
+        spring_force(topology, plant, drives.tau, x, w, l, motion.force, motion.D)
         for k in range(drives.link_begin[l], drives.link_begin[l + 1]):
             drive(topology, drives.actuators, q, v, w, drives.of_link[k], motion.force, motion.D)
     sync()
@@ -283,8 +284,10 @@ def finish(
     """
     w, _lane = wp.tid()
     h = real(step)
-    if certifies == 1 and lane() == 0:
-        certify(problem, work, solution, island_error, error, w)
+    if certifies == 1:
+        clear_idle(problem, solution, w, lane(), lanes())
+        if lane() == 0:
+            certify(problem, work, solution, island_error, error, w)
     if energies.total.shape[0] > 0:
         team_energy(topology, plant, motion.link_X, motion.link_I, motion.link_V, ends.q, ends.v, w, energies)
     for l in range(lane(), topology.link_type.shape[0], lanes()):

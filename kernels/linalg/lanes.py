@@ -17,6 +17,8 @@ lane calls everything else, for itself. All lanes may write a number that all of
 
 import re
 
+import warp as wp
+
 from .. import real as device
 from ..real import LANES, real, vec2, vec3
 
@@ -90,6 +92,16 @@ for (int other = LANES / 2; other > 0; other >>= 1) {
 }
 return most;
 """
+
+
+# Integers in the order of the numbers, NaN above all.
+LARGEST_OF_WARP = """
+const unsigned bits = __float_as_uint(x), most = __reduce_max_sync(ALL, \
+x != x ? 0xffffffffu : bits >> 31 ? ~bits : bits | 0x80000000u);
+return __uint_as_float(most == 0xffffffffu ? 0x7fc00000u : most >> 31 ? most & 0x7fffffffu : ~most);
+"""
+if real is wp.float32:
+    LARGEST = by_one(LARGEST_OF_WARP, LARGEST)
 
 
 @device.func_native(by_device("return lane;", "return 0;"))

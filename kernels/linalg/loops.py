@@ -27,10 +27,6 @@ FILL = """
 auto* __restrict__ py = y.data;
 for (int j = first + lane; j < last; j += LANES) py[j] = a;
 """
-CLEAR_VECTORS = """
-auto* py = y.data;
-for (int j = first; j < last; ++j) py[j] = {};
-"""
 SCALE = """
 auto* __restrict__ py = y.data;
 for (int j = first; j < last; ++j) py[j] = a * py[j];
@@ -195,12 +191,6 @@ def row_copy(x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), first: int, l
 @device.func_native(ALONE + FILL)
 def row_fill(a: real, y: wp.array1d(dtype=real), first: int, last: int):
     """y ← a."""
-    ...
-
-
-@device.func_native(CLEAR_VECTORS)
-def vectors_clear(y: wp.array1d(dtype=vec3), first: int, last: int):
-    """y ← 0."""
     ...
 
 

@@ -35,24 +35,38 @@ def on_cuda(text: str, cpu: str = "") -> str:
     return by_device((QUAD + text).replace("LOOP ", LOOP).replace("SCALAR", scalar), cpu)
 
 
-# Eliminate eight rows, from row k = WIDTH − 1 down to row `first`, and update the right-hand side y with them. The row
-# to be eliminated is always in the last register: each update moves the others up by one. The row is broadcast from
-# `passed`, which moves likewise; two copies of it alternate.
+# Eliminate eight rows of A and of M, from row k = WIDTH − 1 down to row `first`, and update the right-hand side y with
+# those of A. The row to be eliminated is always in the last register: each update moves the others up by one. Rows are
+# broadcast from `passed`, which moves likewise; two copies of it alternate.
 EIGHT = """
 if (k >= WIDTH - 8) {
     LOOP (int s = 0; s < 8 && k >= first; ++s, --k) {
-        const SCALAR pivot = from_lane(h[LAST], k);
-        const SCALAR inverse = inverse_of(pivot), y_k = from_lane(y, k);
-        SCALAR* const row = passed + TURN * (s & 1);
+        const bool below = lane < k, stored = lane >= first && lane <= k;
+        const SCALAR pivot = from_lane(h[LAST], k), inverse = inverse_of(pivot), y_k = from_lane(y, k);
+        SCALAR *const row = passed + TURN * (s & 1), *const other = row + 2 * TURN;
+        SCALAR minus = 0, minus_of_M = 0;
         if (lane == k) own = inverse;
-        if (lane < k) {
+        if (below) {
             row[lane + s] = h[LAST];
             Q_rows[k * STRIDE + lane] = h[LAST];
+            minus = -h[LAST] * inverse;
         }
+        const SCALAR entry = below ? -minus : pivot;
+        if (stored) *factor = entry;
+        if (damped) {
+            const SCALAR pivot_of_M = from_lane(m[LAST], k);
+            if (below) {
+                other[lane + s] = m[LAST];
+                minus_of_M = -m[LAST] * inverse_of(pivot_of_M);
+            }
+            if (stored) factor[to_other] = below ? -minus_of_M : pivot_of_M;
+        } else if (stored) factor[to_other] = entry;
         meet();
-        const SCALAR left = lane < k ? h[LAST] * inverse : (SCALAR)0;
-        STORE
-QUADS    }
+        factor -= stride;
+        y += minus * y_k;
+UPDATE_A        if (damped) {
+UPDATE_M        }
+    }
     SHIFT
 }
 """
@@ -62,14 +76,17 @@ def eights() -> str:
     """`EIGHT` for 32, 24, 16 and 8 rows, or as many as there are."""
     text = ""
     for width in range(UNKNOWNS, 0, -8):
-        quads = ""
-        for c in range(width - 4, -1, -4):
-            each = [f"h[{j + 1}] = h[{j}] - left * e.v[{j - c}];" for j in range(c + 3, c - 1, -1) if j + 1 < width]
-            quads += f"        {{ const quad e = quad_at(row + {c}); {' '.join(each)} }}\n"
-        shift = " ".join(f"h[{j}] = h[{j + 8}];" for j in range(width - 8))
-        step = EIGHT.replace("QUADS", quads).replace("SHIFT", shift)
-        text += step.replace("WIDTH", str(width)).replace("LAST", str(width - 1)).replace("TURN", str(TURN))
-    return text
+        step = EIGHT
+        for name, h, row, minus in (("UPDATE_A", "h", "row", "minus"), ("UPDATE_M", "m", "other", "minus_of_M")):
+            quads = ""
+            for c in range(width - 4, -1, -4):
+                places = [j for j in range(c + 3, c - 1, -1) if j + 1 < width]
+                each = " ".join(f"{h}[{j + 1}] = {h}[{j}] + {minus} * e.v[{j - c}];" for j in places)
+                quads += f"        {{ const quad e = quad_at({row} + {c}); {each} }}\n"
+            step = step.replace(name, quads)
+        shift = " ".join(f"h[{j}] = h[{j + 8}]; m[{j}] = m[{j + 8}];" for j in range(width - 8))
+        text += step.replace("SHIFT", shift).replace("WIDTH", str(width)).replace("LAST", str(width - 1))
+    return text.replace("TURN", str(TURN))
 
 
 # x_k = (y_k − Σ_{i<k} H_ki x_i)/D_k, from the rows kept below the diagonal of Q.
@@ -84,59 +101,48 @@ LOOP (int c = 0; c < n; c += 4) {
 """
 
 
-# Rows of M, then of A = M + h D (M itself where nothing damps); their factors, and A⁻¹ y from the rows that elimination
-# left in shared memory. Lane `first` has the first row, so that the last row is the last of eight.
+# Rows of M and of A = M + h D; their factors, of one matrix where nothing damps; and A⁻¹ y from the rows that the
+# elimination of A left in shared memory. Lane `first` has the first row, so that the last row is the last of eight.
 DAMPED = """
 const int rows_used = end - begin, stride = A.shape[1], n = (rows_used + 7) & ~7, first = n - rows_used, \
 row = lane - first;
 SCALAR* const rows = A.data + begin * stride;
 const long long to_other = M_factor.data - A_factor.data;
 __shared__ alignas(16) SCALAR all_Q_rows[32 * STRIDE];
-__shared__ alignas(16) SCALAR all_passed[WORLDS * 2 * TURN];
-SCALAR *const Q_rows = all_Q_rows + WORLD * LANES * STRIDE, *const passed = all_passed + WORLD * 2 * TURN;
+__shared__ alignas(16) SCALAR all_passed[WORLDS * 4 * TURN];
+SCALAR *const Q_rows = all_Q_rows + WORLD * LANES * STRIDE, *const passed = all_passed + WORLD * 4 * TURN;
 const bool used = lane >= first && lane < n;
 if (lane < first) *(quad*)(Q_rows + lane * STRIDE) = *(quad*)(Q_rows + lane * STRIDE + 4) = quad {};
 const SCALAR damping = used ? D.data[begin + row] : (SCALAR)0;
-const SCALAR rest = used ? h_step * (force.data[begin + row] - damping * v0.data[begin + row]\
- - bias.data[begin + row]) : (SCALAR)0;
 const bool damped = ballot(damping != (SCALAR)0) != 0;
-SCALAR h[LANES], y, own;
-LOOP (int turn = damped ? 0 : 1; turn < 2; ++turn) {
-    if (turn == 1 && damped) {
-        if (used) rows[row * stride + row] += h_step * damping;
-        meet();
-    }
-    SCALAR* factor = A_factor.data + (turn == 1 ? 0 : to_other) + (end - 1) * stride + row;
-    const SCALAR* from = rows + row - first * stride;
-    y = rest;
-    own = (SCALAR)0;
-    int k = n - 1;
+SCALAR y = used ? h_step * (force.data[begin + row] - damping * v0.data[begin + row] - bias.data[begin + row])\
+ : (SCALAR)0;
+SCALAR h[LANES], m[LANES], own = 0;
+SCALAR* factor = A_factor.data + (end - 1) * stride + row;
+const SCALAR* from = rows + row - first * stride;
+int k = n - 1;
 LOAD
+if (damped && used) rows[row * stride + row] += h_step * damping;
 EIGHTS
-}
 BACK
 if (used) v_star.data[begin + row] = y * own + v0.data[begin + row];
 meet();
 """
-DAMPED_LOAD = "    h[@k] = used && @k < n && lane <= @k ? *from : (SCALAR)0;\n    from += stride;\n"
-DAMPED_STORE = """if (lane >= first && lane <= k) {
-            *factor = lane < k ? left : pivot;
-            if (!damped) factor[to_other] = lane < k ? left : pivot;
-        }
-        factor -= stride;
-        y -= left * y_k;"""
+DAMPED_LOAD = """m[@k] = used && @k < n && lane <= @k ? *from : (SCALAR)0;
+h[@k] = lane == @k ? m[@k] + h_step * damping : m[@k];
+from += stride;
+"""
 
 
 def damped() -> str:
     """C++ of `DAMPED` with its rows expanded."""
     load = "".join(DAMPED_LOAD.replace("@k", str(k)) for k in range(UNKNOWNS))
-    text = eights().replace("STORE", DAMPED_STORE)
     return (
         DAMPED.replace("TURN", str(TURN))
         .replace("WORLDS", str(WORLDS))
         .replace("WORLD", WORLD)
         .replace("LOAD", load)
-        .replace("EIGHTS", text)
+        .replace("EIGHTS", eights())
         .replace("BACK", BACK)
     )
 

@@ -288,11 +288,12 @@ meet();
 LOOP (int j = 0; j < n; ++j) {
     SCALAR* const row = @Y + j * STRIDE;
     SCALAR sum[4] = {};
-    for (int q = 0; q < LANES / 4; ++q)
-        if (4 * q < dofs) {
-            const quad a = quad_at(row + 4 * q);
-            for (int t = 0; t < 4; ++t) sum[t] += a.v[t] * own[q].v[t];
-        }
+    for (int q = 0; q < LANES / 4; q += 2)
+        if (4 * q < dofs)
+            for (int p = q; p < q + 2; ++p) {
+                const quad a = quad_at(row + 4 * p);
+                for (int t = 0; t < 4; ++t) sum[t] += a.v[t] * own[p].v[t];
+            }
     meet();
     row[lane] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
@@ -330,27 +331,25 @@ LOOP (int r = 0; r < n; r += 4) {
 @j_miss[lane] = m;
 meet();
 """
-# Rows of L take the place of W as they come.
+# Rows of L, without the diagonal, take the place of W as they come.
 TEAM_SOLVE = """
 const int step = L.shape[1], size = end - begin;
 const SCALAR* from = L.data + (end - 1) * step + (lane < size ? lane : 0);
 SCALAR y = lane < size ? @dv[column + lane] : (SCALAR)0;
 SCALAR* to = @W + (size - 1) * STRIDE + lane;
+const SCALAR pivot = lane < size ? L.data[(begin + lane) * step + lane] : (SCALAR)1;
 meet();
 #pragma unroll 4
 for (int k = size - 1; k >= 0; --k, from -= step, to -= STRIDE) {
-    const SCALAR l = *from, less = fma(-l, from_lane(y, k), y);
+    const SCALAR l = lane < k ? *from : (SCALAR)0;
     *to = l;
-    y = lane < k ? less : y;
+    y = fma(-l, from_lane(y, k), y);
 }
 meet();
-y *= inverse_of(@W[lane * STRIDE + lane]);
+y *= inverse_of(pivot);
 LOOP (int c = 0; c < size; c += 4) {
     const quad l = quad_at(@W + lane * STRIDE + c);
-    for (int t = 0; t < 4; ++t) {
-        const SCALAR less = fma(-l.v[t], from_lane(y, c + t), y);
-        y = lane > c + t ? less : y;
-    }
+    for (int t = 0; t < 4; ++t) y = fma(-l.v[t], from_lane(y, c + t), y);
 }
 if (lane < size) @dv[column + lane] = y;
 meet();

@@ -10,7 +10,6 @@ interval. In kernel copies with spin rows, contact arrays have twice the slots (
 
 import warp as wp
 
-from ..linalg.loops import vectors_clear
 from ..real import SPIN, func, real, struct, vec3, vec4
 
 # Bits of a solver's `status`. The end of the step turns them into flags of the world, which have other values.
@@ -76,21 +75,21 @@ def is_idle(problem: Problem, w: int, c: int) -> bool:
 
 
 @func
-def clear_idle(problem: Problem, solution: Solution, w: int):
-    """Set γ = 0 in unused slots, in idle contacts and in inactive rows."""
+def clear_idle(problem: Problem, solution: Solution, w: int, first: int, step: int):
+    """Set γ = 0 in unused slots, in idle contacts and in inactive rows: in every `step`-th from `first` on."""
     slots = solution.gamma.shape[1]
     if SPIN:
         slots = slots // 2
     used = wp.min(problem.contacts[w], slots)
-    for c in range(used):
-        if is_idle(problem, w, c):
+    for c in range(first, slots, step):
+        idle = c >= used
+        if c < used:
+            idle = is_idle(problem, w, c)
+        if idle:
             solution.gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
         if SPIN:
-            if is_idle(problem, w, c) or problem.mu[w, slots + c] == real(0.0):
+            if idle or problem.mu[w, slots + c] == real(0.0):
                 solution.gamma[w, slots + c] = vec3(real(0.0), real(0.0), real(0.0))
-    vectors_clear(solution.gamma[w], used, slots)
-    if SPIN:
-        vectors_clear(solution.gamma[w], slots + used, slots + slots)
-    for k in range(problem.row_support.shape[0]):
+    for k in range(first, problem.row_support.shape[0], step):
         if not (problem.row_R[w, k] > real(0.0)):
             solution.row_gamma[w, k] = real(0.0)

@@ -8,7 +8,7 @@ from ..real import func, kernel, real, struct, transform, vec3, vec6, vec10
 from . import joints
 from . import spatial as sp
 from .passes import Topology, reference_point
-from .plant import Plant
+from .plant import Plant, sprung_deflection
 
 
 @struct
@@ -46,7 +46,7 @@ def team_energy(
         kind = topology.link_type[l]
         if kind != joints.FIXED:
             j = topology.link_v[l]
-            x = joints.spring_deflection(kind, q, plant.joint_reference, w, topology.link_q[l], j)
+            x = sprung_deflection(plant, kind, q, w, topology.link_q[l], j)
             for i in range(joints.dofs(kind)):
                 d = j + i
                 T += real(0.5) * plant.joint_armature[w % plant.joint_armature.shape[0], d] * v[w, d] * v[w, d]

@@ -49,11 +49,12 @@ for (int row = 0; row < size; ++row, from += {ROW}, to += target.shape[2])
 """
 NONE = f"return wp::array_t<{scalar}>();"
 PUT = f"""
-const {scalar}* from = reinterpret_cast<const {scalar}*>(held.data + first);
-{scalar}* to = reinterpret_cast<{scalar}*>(wp::address(target, w, first));
-const int count = (end - first) * static_cast<int>(sizeof(*held.data) / sizeof({scalar}));
-#pragma unroll 1
-for (int i = lane; i < count; i += LANES) to[i] = from[i];
+const {scalar}* from = reinterpret_cast<const {scalar}*>(held.data + first) + lane;
+{scalar}* to = reinterpret_cast<{scalar}*>(wp::address(target, w, first)) + lane;
+constexpr int EACH = sizeof(*held.data) / sizeof({scalar});
+const int count = (end - first) * EACH - lane;
+for (int i = 0; i < EACH; ++i)
+    if (i * LANES < count) to[i * LANES] = from[i * LANES];
 """
 if real is wp.float32:
     SHARED, HOLD, HOLD_MATRIX = (

@@ -9,13 +9,12 @@ RNEA may be taped (`grad=True`).
 
 import warp as wp
 
-from .. import real as device
-from ..linalg.lanes import by_device, lane, lanes, sync
+from ..linalg.lanes import lane, lanes, sync
 from ..linalg.loops import row_fill
-from ..linalg.vector import scalar
 from ..real import func, kernel, mat33, mat66, real, struct, transform, vec3, vec6, vec10
 from . import joints
 from . import spatial as sp
+from .chains import team_add_parents, team_add_to_parents, team_add_vectors_to_parents, team_compose_parents
 from .plant import Plant
 
 
@@ -38,48 +37,12 @@ class Topology:
     dof_begin: wp.array(dtype=wp.int32)  # the first degree of freedom of its tree
     link_dof: wp.array(dtype=wp.int32)  # the last degree of freedom that moves the link, -1 if none
     body_link: wp.array(dtype=wp.int32)
-    link_level: wp.array(dtype=wp.int32)  # links between this link and the world, within its tree
-    tree_levels: wp.array(dtype=wp.int32)
 
 
 @func
 def reference_point(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, l: int) -> vec3:
     """o of link l: the origin of the first body of its tree."""
     return wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-
-
-# Per-link quantities are first found for all links side by side, and then passed on to the children: level by level, or
-# on the CPU in the order of the links.
-
-
-@func
-def turns(topology: Topology, tree: int) -> int:
-    """Number of sweeps over the links of a tree, such that each link comes after its parent."""
-    n = int(1)
-    if lanes() > 1:
-        n = topology.tree_levels[tree] - 1
-    return n
-
-
-@func
-def is_turn(topology: Topology, l: int, turn: int) -> bool:
-    """Whether link l is handled in this sweep: it has a parent, and an earlier sweep handled the parent."""
-    found = topology.link_level[l] == turn + 1
-    if lanes() == 1:
-        found = topology.link_parent[l] >= 0
-    return found
-
-
-@func
-def team_add_parents(topology: Topology, tree: int, x: wp.array1d(dtype=vec6)):
-    """x_l += x_parent, from the roots down. By all lanes."""
-    first = topology.tree_link[tree]
-    end = topology.tree_link[tree + 1]
-    for turn in range(turns(topology, tree)):
-        for l in range(first + lane(), end, lanes()):
-            if is_turn(topology, l, turn):
-                x[l] = x[topology.link_parent[l]] + x[l]
-        sync()
 
 
 @func
@@ -154,11 +117,7 @@ def team_place(
     for l in range(first + lane(), end, lanes()):
         link_X[w, l] = local_pose(topology, plant, q, w, l)
     sync()
-    for turn in range(turns(topology, tree)):
-        for l in range(first + lane(), end, lanes()):
-            if is_turn(topology, l, turn) and topology.link_type[l] != joints.FREE:
-                link_X[w, l] = link_X[w, topology.link_parent[l]] * link_X[w, l]
-        sync()
+    team_compose_parents(topology.link_parent, topology.link_type, first, end, link_X[w])
 
 
 @func
@@ -303,10 +262,12 @@ def team_move(
     link_V: wp.array2d(dtype=vec6),
 ):
     """Spatial velocities of the links of a tree. By all lanes."""
-    for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    for l in range(first + lane(), end, lanes()):
         link_V[w, l] = joint_velocity(topology.link_type[l], dof_S, v, w, topology.link_v[l])
     sync()
-    team_add_parents(topology, tree, link_V[w])
+    team_add_parents(topology.link_parent, first, end, link_V[w])
 
 
 @kernel(lanes=True)
@@ -390,36 +351,6 @@ def accelerate_link(
     link_f[w, l] = link_force(link_I, link_V, link_A, w, l)
 
 
-# Each lane handles one of the numbers, or several.
-TEAM_ADD_TO_PARENTS = """
-SCALAR* numbers = (SCALAR*)x.data;
-for (int l = end - 1; l >= first; --l) {
-    const int p = parent.data[l];
-    for (int i = lane; p >= 0 && i < COUNT; i += LANES) numbers[COUNT * p + i] += numbers[COUNT * l + i];
-}
-meet();
-"""
-ADD_TO_PARENTS = """
-for (int l = end - 1; l >= first; --l) {
-    const int p = parent.data[l];
-    if (p >= 0) x.data[p] = wp::add(x.data[p], x.data[l]);
-}
-"""
-ADD_TO_PARENTS = by_device(TEAM_ADD_TO_PARENTS, ADD_TO_PARENTS).replace("SCALAR", scalar)
-
-
-@device.func_native(ADD_TO_PARENTS.replace("COUNT", "10"))
-def team_add_to_parents(parent: wp.array1d(dtype=int), first: int, end: int, x: wp.array1d(dtype=vec10)):
-    """x_parent += x_l, from the last link up. By all lanes. A `sync` must follow earlier writes of other lanes."""
-    ...
-
-
-@device.func_native(ADD_TO_PARENTS.replace("COUNT", "6"))
-def team_add_vectors_to_parents(parent: wp.array1d(dtype=int), first: int, end: int, x: wp.array1d(dtype=vec6)):
-    """`team_add_to_parents` for spatial vectors."""
-    ...
-
-
 @func
 def team_inverse_dynamics(
     topology: Topology,
@@ -448,7 +379,7 @@ def team_inverse_dynamics(
             A += sp.join(vec3(real(0.0), real(0.0), real(0.0)), -g)
         link_A[w, l] = A
     sync()
-    team_add_parents(topology, tree, link_A[w])
+    team_add_parents(topology.link_parent, first, end, link_A[w])
     for l in range(first + lane(), end, lanes()):
         link_f[w, l] = link_force(link_I, link_V, link_A, w, l)
     sync()
@@ -485,7 +416,7 @@ def team_bias_forces(
             A += sp.join(vec3(real(0.0), real(0.0), real(0.0)), -g)
         link_A[w, l] = A
     sync()
-    team_add_parents(topology, tree, link_A[w])
+    team_add_parents(topology.link_parent, first, end, link_A[w])
     for l in range(first + lane(), end, lanes()):
         link_f[w, l] = link_force(link_I, link_V, link_A, w, l)
     sync()

@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from ..real import func, mat33, real, struct, transform, vec3
+from ..real import func, mat33, real, struct, transform, vec3, vec6
 from . import joints
 
 
@@ -33,3 +33,15 @@ class Plant:
 def placed_geom(plant: Plant, link_X: wp.array2d(dtype=transform), w: int, g: int, l: int) -> transform:
     """World pose of geom g, which is on link l (-1: the world)."""
     return joints.placed(link_X, w, l, joints.read_pose(plant.geom_pose, w % plant.geom_pose.shape[0], g))
+
+
+@func
+def sprung_deflection(plant: Plant, kind: int, q: wp.array2d(dtype=real), w: int, i: int, j: int) -> vec6:
+    """`joints.spring_deflection` of a joint with springs, else 0, which has no slope with respect to the stiffness."""
+    x = vec6()
+    stiffness = real(0.0)
+    for d in range(j, j + joints.dofs(kind)):
+        stiffness += wp.abs(plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d])
+    if stiffness != real(0.0):
+        x = joints.spring_deflection(kind, q, plant.joint_reference, w, i, j)
+    return x

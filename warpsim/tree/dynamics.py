@@ -96,12 +96,7 @@ class DeviceModel:
         carried[m.body_link] = np.arange(m.nbody)
         last = np.array([(m.ancestors(link) or [-1])[-1] for link in range(m.nlink)], dtype=np.int32)
         begin = np.repeat(m.tree_v[:-1], np.diff(m.tree_v))
-        level = np.zeros(m.nlink, dtype=np.int32)
-        for link in np.flatnonzero(m.link_parent >= 0):  # parents come before their children
-            level[link] = level[m.link_parent[link]] + 1
-        levels = [level[i:j].max(initial=-1) + 1 for i, j in zip(m.tree_link[:-1], m.tree_link[1:], strict=True)]
         derived = {"link_body": carried, "link_dof": last, "dof_begin": begin}
-        derived |= {"link_level": level, "tree_levels": np.array(levels, dtype=np.int32)}
         fields = copy(passes.Topology, self.types.real).vars
         return self.struct(passes.Topology, **{key: getattr(m, key) for key in fields if key not in derived}, **derived)
 

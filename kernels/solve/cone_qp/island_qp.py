@@ -519,7 +519,7 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution):
         residual = wp.max(residual, work.residual[w, k])
         iterations = wp.max(iterations, work.iterations[w, k])
         status = status | work.status[w, k]
-    clear_idle(problem, solution, w)
+    clear_idle(problem, solution, w, 0, 1)
     solution.momentum_error[w] = residual
     solution.iterations[w] = iterations
     solution.status[w] = status

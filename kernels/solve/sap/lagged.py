@@ -31,7 +31,7 @@ from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_count, team_max
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_copy_triangle, team_sparse_add_three, team_support_add_three
 from ...real import BY_CG, SPIN, func, kernel, real, vec3
-from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution
+from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution, clear_idle
 from .contact_laws import (
     contact_rho,
     contact_u,
@@ -532,6 +532,7 @@ def worst_island(work: Workspace, island_error: wp.array2d(dtype=real), w: int) 
 def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Solution):
     """`sap.certify`, and the error of the worst contact of every world. Launch over worlds."""
     w = wp.tid()
+    clear_idle(problem, solution, w, 0, 1)
     certify_world(problem, work, solution, w)
     lag.error[w] = worst_island(work, lag.island_error, w)
 

@@ -657,7 +657,6 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int)
         error = error / scale
     if error - error != real(0.0):  # NaN, from invalid masses
         status = status | wp.int32(STATUS_NOT_CONVERGED)
-    clear_idle(problem, solution, w)
     solution.iterations[w] = iterations
     solution.momentum_error[w] = error
     solution.status[w] = status
@@ -667,6 +666,7 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int)
 def certify(problem: Problem, work: Workspace, solution: Solution):
     """Iterations, momentum error and status of every world; γ = 0 in idle slots and rows. Launch over worlds."""
     w = wp.tid()
+    clear_idle(problem, solution, w, 0, 1)
     certify_world(problem, work, solution, w)
 
 
