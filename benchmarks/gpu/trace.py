@@ -20,6 +20,7 @@ from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 import warpsim as ws
 from warpsim import stepping
 from warpsim.device.copies import WARP
+from warpsim.device.relaunch import Relaunch
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
 from warpsim.tools.kernel_modules import ARCH, kept_ptx
@@ -102,11 +103,12 @@ def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
         dim = tuple(dim) if hasattr(dim, "__len__") else (dim,)
         each(Launch(kernel, dim, (*inputs, *outputs), options.get("block_dim") or 256, options))
 
+    call, Relaunch.__call__ = Relaunch.__call__, Relaunch.launch_afresh
     wp.launch = launch
     try:
         yield
     finally:
-        wp.launch = launch_on_cpu
+        wp.launch, Relaunch.__call__ = launch_on_cpu, call
 
 
 def choose_as_on_gpu(solver: ContactSolver) -> None:

@@ -32,7 +32,7 @@ class Relaunch:
     def __call__(self, arrays: dict[int, wp.array], fields: dict[int, dict[str, wp.array]]) -> None:
         """Launch with `arrays`, by the index of their argument, and the `fields` of structs, by index and name."""
         if capturing(self.device):  # a CPU graph needs the arrays themselves
-            self._launch(arrays, fields)
+            self.launch_afresh(arrays, fields)
             return
         if self._command is None:
             self._command = recorded(*self._launched, self._inputs, self.device)
@@ -44,8 +44,8 @@ class Relaunch:
                 setattr(packed, name, array.__ctype__())
         self._command.launch()
 
-    def _launch(self, arrays, fields) -> None:
-        """The same by an ordinary launch."""
+    def launch_afresh(self, arrays, fields) -> None:
+        """Launch as usual: every argument is checked and packed."""
         inputs = list(self._inputs)
         for index, values in fields.items():
             inputs[index] = type(inputs[index])()
