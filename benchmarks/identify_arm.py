@@ -28,7 +28,6 @@ import numpy as np
 
 import warpsim as ws
 from warpsim.envs.robot_files import robot_file
-from warpsim.tools.bench import machine
 
 DT, FINE, SECONDS, MOST = 0.01, 20, 4.0, 2  # [s] per row, steps per row, [s], rows of delay
 NOISE_Q, NOISE_V = 1e-3, 2e-2  # [rad], [rad/s]
@@ -177,7 +176,7 @@ def main() -> None:
         z = np.abs([row["z"] for row in runs[seed]["rows"]])
         print(f"{seed}: {(z <= 1.96).sum()} of {len(z)} within, largest deviation {z.max():.2f} σ", flush=True)
     text = ["# Identification of a 6-joint arm", "", "`python -m benchmarks.identify_arm`; what it does is in its first lines.", "",
-            *report([runs[s] for s in sorted(runs)]), "", machine("cpu"), ""]  # fmt: skip
+            *report([runs[s] for s in sorted(runs)]), ""]  # fmt: skip
     (arguments.out / "identify_arm.md").write_text("\n".join(text))
 
 
