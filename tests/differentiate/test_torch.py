@@ -88,6 +88,31 @@ def test_a_step_is_a_rollout_of_one_step():
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
+def test_what_a_step_returns_may_be_overwritten():
+    """A caller that changes q and v in place, as a reset does, leaves the gradient of that step as it was.
+
+    The backward pass of `ws.LCP` reads the velocities at the end of the step.
+    """
+    model = ws.load(ws.robots.path("hopper"))
+    sim = ws.Simulator(model, dtype="float64", requires_grad=True, solver=ws.LCP(), device="cpu")
+    state = sim.state()
+    for _ in range(300):
+        state = sim.step(state)
+    assert sim.diagnostics.contacts.numpy()[0]
+    q, v = torch.tensor(state.q.numpy()), torch.tensor(state.v.numpy())
+    found = []
+    for overwritten in (False, True):
+        start = v.clone().requires_grad_()
+        ends = ws.torch.step(sim, q, start)
+        loss = ends[1].sum()
+        if overwritten:
+            with torch.no_grad():
+                ends[0].fill_(1.0)
+                ends[1].fill_(1e3)
+        found.append(torch.autograd.grad(loss, start)[0])
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
+
+
 def test_closed_loop_with_a_policy():
     """A torch policy in the loop: gradients of its weights by gradcheck, rows as those of the same controls given."""
     sim = cart_pole()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arrays of steps on a tape are used again once nobody holds them, and only then."""
 
+import contextlib
 import gc
 
 import numpy as np
@@ -80,6 +81,22 @@ def test_an_array_with_a_gradient_of_the_callers_is_not_used_again(sim):
     for seed in range(1, 4):
         _, end, _ = taped(sim, seed)
         assert end.v.grad is not None and end.v.ptr != address
+
+
+def test_a_gradient_that_a_caller_made_does_not_come_back():
+    """A loss of arrays that a caller gave a gradient has the same gradient every time, taped steps or not."""
+    for taped_too in (False, True):
+        sim = ws.Simulator(ws.load(ws.robots.path("hopper")), requires_grad=taped_too, device="cpu")
+        name = "time" if taped_too else "q"
+        for _ in range(3):
+            start = sim.state()
+            with wp.Tape() if taped_too else contextlib.nullcontext():
+                array = sim.step(start).arrays()[name]
+            array.requires_grad = True
+            assert not array.grad.numpy().any()
+            array.grad.fill_(1.0)
+            del start, array
+            gc.collect()
 
 
 def test_many_states_keep_little_memory(sim, monkeypatch):

@@ -203,7 +203,9 @@ class _Rollout(torch.autograd.Function):
                     else TapedStep(sim, arrays, **options)
                 )
                 kept.run, found = run, run.found
-            return tuple(_tensor_of(found[name]) for name in _row_names(names))
+            rows = tuple(_tensor_of(found[name]) for name in _row_names(names))
+            # The backward pass reads the end of a step, and the caller may write to what is returned.
+            return tuple(row.clone() for row in rows) if isinstance(kept.run, TapedStep) else rows
 
     @staticmethod
     def setup_context(ctx, inputs, output):

@@ -35,7 +35,8 @@ class SpareStates:
     def take(self) -> State:
         """A state whose arrays have arbitrary values."""
         for arrays in self._buffers:
-            if max(_references(arrays)) <= self._alone:
+            # An array that a caller gave a gradient comes back with what the gradient holds.
+            if max(_references(arrays)) <= self._alone and all(x.grad is None for x in arrays.values()):
                 return _state_of(arrays)
         state = self._make()
         if self._counts:
@@ -88,8 +89,8 @@ class _Buffer:
         return max(_references(self.arrays)), max(_references(self.gradients), default=0)
 
     def is_whole(self) -> bool:
-        """Whether the arrays have the gradients that they were made with."""
-        return all(self.arrays[name].grad is gradient for name, gradient in self.gradients.items())
+        """Whether the arrays have the gradients that they were made with, and no others."""
+        return all(array.grad is self.gradients.get(name) for name, array in self.arrays.items())
 
 
 def clear(array: wp.array) -> None:
