@@ -219,6 +219,27 @@ def test_other_networks_are_refused_by_their_sizes(tmp_path, capsys):
     assert main(["play", str(path), "--task", "cartpole", "--device", "cpu"]) == 0
 
 
+def test_actions_that_are_not_finite_and_outputs_over_the_policy(exported, tmp_path, capsys):
+    """A network with NaN is no policy of return 0; a page does not replace what is played; broken bytes are named."""
+    bad = onnx.numpy_helper.from_array(np.full((4, 1), np.nan, np.float32), "w")
+    path = network(tmp_path / "p.onnx", weight=bad)
+    assert "p.onnx: gives [nan] for finite inputs" in refused(capsys, "play", path, "--task", "cartpole")
+    assert np.isnan(OnnxPolicy(path)(np.full((1, 4), np.nan))).all()  # of a world that is not finite
+    kept = (exported / "checkpoint.pt").read_bytes()
+    for source, over in ((path, path), (str(exported), str(exported / "checkpoint.pt"))):
+        assert "is the policy that is played" in refused(capsys, "play", source, "--task", "cartpole", "--html", over)
+    assert (exported / "checkpoint.pt").read_bytes() == kept
+    assert "p.onnx is a file; give the folder" in refused(capsys, "export", path, "--torch", str(tmp_path / "q.pt2"))
+    for content in (b"", kept[:1000], kept[: len(kept) // 2], b"PK\x03\x04" + bytes(200)):
+        (tmp_path / "checkpoint.pt").write_bytes(content)
+        assert "checkpoint.pt: not a checkpoint of warpsim" in refused(capsys, "play", str(tmp_path))
+    for name, value in (("iteration", "2"), ("processes", 0), ("num_envs", -1)):
+        torch.save(
+            torch.load(exported / "checkpoint.pt", weights_only=True) | {name: value}, tmp_path / "checkpoint.pt"
+        )
+        assert f"checkpoint.pt: {name} is {value!r}; it must be" in refused(capsys, "play", str(tmp_path))
+
+
 def test_a_file_reads_no_other_file(tmp_path, capsys, monkeypatch):
     """Weights outside the file are refused, wherever they are said to lie; a file's own code is not imported."""
     monkeypatch.chdir(tmp_path)

@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 
 import gymnasium
@@ -431,6 +432,39 @@ def test_a_task_of_ones_own_is_trained_played_and_resumed(torch, here, capsys, a
     assert pathlib.Path("page.html").stat().st_size > 0 and pathlib.Path("policy.usda").stat().st_size > 0
     again = train(find_task("my_tasks:Pole")[1], algorithm=algorithm, device="cpu")
     assert again["returns"] == result["returns"] and again["task"] == "my_tasks:Pole"
+
+
+def test_errors_of_ones_own_code_are_told_by_file_and_line(torch, here, capsys):
+    """An error in a term or in `__init__`: one line, no folder. The same for folders that cannot be, and a broken curve."""
+    (here / "broken_tasks.py").write_text(
+        "from warpsim.envs import TASKS\nclass Term(TASKS['CartPole']):\n    rewards = {'x': lambda s: s.commands['no']}\n"
+        "class Init(TASKS['CartPole']):\n    def __init__(self):\n        raise RuntimeError('boom')\n"
+    )
+    for name, words in (("Term", "line 3: KeyError: 'no'"), ("Init", "line 6: RuntimeError: boom")):
+        code, _, err = run(capsys, "train", f"broken_tasks:{name}", "--out", str(here / "n" / "m"), "--device", "cpu")
+        assert code == 2 and f"broken_tasks.py, {words}" in err and "Traceback" not in err
+    for out in ("broken_tasks.py", "broken_tasks.py/a/b"):
+        code, _, err = run(capsys, "train", "cartpole", "--out", str(here / out), "--device", "cpu")
+        assert code == 2 and "broken_tasks.py is a file; give the name of a folder" in err
+    assert not (here / "n").exists()
+
+
+def test_no_memory_is_one_line(here, capsys, monkeypatch):
+    from warpsim.envs import overview
+
+    def full():
+        raise MemoryError("1000 worlds do not fit, at most 10 do")
+
+    monkeypatch.setattr(overview, "task_table", full)
+    code, _, err = run(capsys, "tasks")
+    assert code == 2 and err.endswith("MemoryError: 1000 worlds do not fit, at most 10 do\n") and "Traceback" not in err
+
+
+def test_a_reader_that_goes_away(here):
+    """`warpsim train --help | true`: no traceback."""
+    line = f"{shlex.quote(sys.executable)} -c 'import time, warpsim.tools.cli as c; time.sleep(0.3); c.main()' train --help"
+    ended = subprocess.run(f"{line} | true", shell=True, capture_output=True, text=True, timeout=60)
+    assert ended.stderr == ""
 
 
 def test_one_training_at_a_time_writes_a_folder(torch, here, capsys):

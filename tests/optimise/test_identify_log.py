@@ -139,6 +139,53 @@ def test_short_logs_and_other_requests_are_refused(tmp_path, capsys):
         read_log(short, free)
 
 
+def test_other_ways_to_write_a_table_are_named(tmp_path):
+    """Semicolons, decimal commas, tabs, a comment before the header, digits in groups, UTF-16: one line with the fix."""
+    model, good = ws.load(robot(tmp_path / "arm.xml")), changed(tmp_path, lambda columns: None, 30).read_text()
+    for text, words in (
+        (good.replace(",", ";"), "row 1 is 'time;q:shoulder.*without a comma; .*separate cells by commas"),
+        (good.replace(",", "\t"), "without a comma"),
+        ("# my log\n" + good, "row 1 is '# my log', without a comma"),
+        (good.replace(".", ","), "row 2 has [0-9]+ cells; the header has 6; write numbers with a decimal point"),
+        (good.replace("\n0.0,", "\n1_0,", 1), "row 2, column 'time' is '1_0'; give a number"),
+    ):
+        (tmp_path / "bad.csv").write_text(text)
+        with pytest.raises(ValueError, match=words):
+            read_log(tmp_path / "bad.csv", model)
+    (tmp_path / "bad.csv").write_text(good, "utf-16")
+    with pytest.raises(ValueError, match="no CSV file in UTF-8"):
+        read_log(tmp_path / "bad.csv", model)
+
+
+def test_other_units_are_told(tmp_path, capsys):
+    """Milliseconds are refused, degrees and clamped controls are warned of, what overflows is refused."""
+    file = tmp_path / "limited.xml"
+    model = ws.load(robot(file))
+    slow = changed(tmp_path, lambda c: c.update(time=1000 * c["time"]))
+    with pytest.raises(ValueError, match=r"bad\.csv: rows are 10 s apart, .*give the column time in seconds"):
+        ws.identify_log(slow, model)
+    limits = file.read_text().replace('damping="0.05"', 'damping="0.05" range="-2 2"')
+    file.write_text(limits.replace('name="bend"', 'name="bend" ctrllimited="true" ctrlrange="-1 1"'))
+    degrees = changed(tmp_path, lambda c: c.update({"q:elbow": np.degrees(c["q:elbow"].astype(float))}))
+    with pytest.warns(UserWarning) as told:
+        read_log(degrees, ws.load(file))
+    assert "column 'q:elbow' goes from" in str(told[0].message) and "give radians" in str(told[0].message)
+    assert "column 'u:bend'" in str(told[1].message) and "clamped" in str(told[1].message) and len(told) == 2
+    huge = changed(tmp_path, lambda c: c.update({"q:elbow": 1e300 * c["q:elbow"].astype(float)}))
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(ValueError, match="is not finite; check the units of its columns"),
+    ):
+        ws.identify_log(huge, model)
+
+
+def test_what_is_read_is_not_written(tmp_path, capsys):
+    file, log = robot(tmp_path / "arm.xml"), changed(tmp_path, lambda columns: None)
+    before = file.read_text()
+    assert main(["identify", str(log), str(file), "--out", str(file)]) == 2
+    assert "is read here; give another name" in capsys.readouterr().err and file.read_text() == before
+
+
 def test_a_noisy_log_of_a_six_joint_arm(within):
     """UR5 with other masses, friction, damping and armature, and delayed motors: `benchmarks.identify_arm` with a short log.
     Deviations are those of the intervals; 95 % of them lie within 1.96 standard deviations, here of 29."""

@@ -86,7 +86,14 @@ class OnnxNetwork:
                 f"{self.path}: gives shape {found.shape} for {len(padded)} rows; it must be "
                 f"({len(padded)}, {self.outputs})"
             )
-        return found[:count]
+        found = found[:count]
+        bad = np.isfinite(rows).all(axis=1) & ~np.isfinite(found).all(axis=1)
+        if bad.any():
+            raise ValueError(
+                f"{self.path}: gives {found[bad][0].tolist()} for finite inputs; its weights are too large or not "
+                "finite: train or export it anew"
+            )
+        return found
 
 
 def _shape(shape) -> str:

@@ -3,10 +3,10 @@
 
 import contextlib
 import dataclasses
+import io
 import json
 import os
 import pathlib
-import pickle
 import shlex
 import signal
 import warnings
@@ -29,7 +29,7 @@ from warpsim.envs.learner import Learner, write_whole
 from warpsim.envs.onnx_policy import OnnxPolicy
 from warpsim.envs.playing import play_policy, watch_policy
 from warpsim.envs.tasks import find_task, same_task
-from warpsim.files.output import replacing
+from warpsim.files.output import check_file, check_folder, replacing
 from warpsim.files.store.place import held
 
 torch = import_or_explain("torch", "train")
@@ -66,7 +66,7 @@ def load_learner(path, *, task=None, device=None, threads: int | None = None, po
     kept = _read(path)
     task = _task_of(kept, path, task)
     try:
-        number = kept["processes"] if policy_only else kept["num_envs"]
+        number = int(os.environ.get("WORLD_SIZE", 1)) if policy_only else kept["num_envs"]
         options = {"seed": kept["seed"], "num_envs": number, "device": device, "threads": threads}
         learning = None if kept["learning"] is None else {kept["algorithm"]: kept["learning"]}
         learner = make_learner(kept["algorithm"], task, **options, learning=learning)
@@ -113,14 +113,23 @@ def _task_of(kept: dict, path, task):
 def _read(path) -> dict:
     """The content of a checkpoint."""
     try:
-        kept = torch.load(path, weights_only=True)
-        missing = {"task", "algorithm", "seed", "num_envs", "processes", "iteration"} - set(kept)
+        content = pathlib.Path(path).read_bytes()
     except FileNotFoundError:
         raise ValueError(f"{path}: no such checkpoint; `warpsim train` writes one") from None
-    except (KeyError, TypeError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except NotADirectoryError:
+        folder = pathlib.Path(path).parent
+        raise ValueError(f"{folder} is a file; give the folder that `warpsim train --out` wrote") from None
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}; `warpsim train` writes a checkpoint") from None
+    try:
+        kept = torch.load(io.BytesIO(content), weights_only=True)
+        missing = {"task", "algorithm", "seed", "num_envs", "processes", "iteration"} - set(kept)
+    except Exception as error:  # broken bytes raise anything
         raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
     if missing:
         raise ValueError(f"{path}: not a checkpoint of warpsim (no {listed(sorted(missing))}); train anew")
+    for name, least in (("seed", 0), ("num_envs", 1), ("processes", 1), ("iteration", 0)):
+        whole(kept[name], f"{path}: {name}", least)
     kept.setdefault("learning", None)  # checkpoints of versions without settings in tasks
     choice(kept["algorithm"], f"{path}: algorithm", tuple(SETTINGS))
     kept["changes"] = kept.get("changes", {})
@@ -211,7 +220,7 @@ def train(
     """
     folder = None if out is None else pathlib.Path(out)
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        _check_out(folder)
     if resume and folder is None:
         raise ValueError("resume goes on with a training in out; give out=")
     check_wandb(wandb)
@@ -227,7 +236,7 @@ def train(
         settings, changes = _check_resumed(_read(checkpoint), folder, task, given, learning, iterations)
         learner = load_learner(checkpoint, task=task, device=device, threads=threads)
         learner.settings, learner.changes = settings, changes
-        curve = json.loads((folder / CURVE).read_text())[: learner.iteration] if (folder / CURVE).exists() else []
+        curve = _curve_of(folder)[: learner.iteration]
     else:
         seed = 0 if seed is None else seed
         options = {"seed": seed, "num_envs": num_envs, "device": device, "threads": threads}
@@ -236,6 +245,8 @@ def train(
     count = learner.settings.iterations if iterations is None else iterations
     count = 10**9 if iterations is None and cpu_seconds is not None else count
     first = learner.world.rank == 0
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     with (
         held(folder, "training") if folder is not None and first else contextlib.nullcontext(),
         contextlib.nullcontext([]) if folder is None else stop_requests() as stops,
@@ -266,6 +277,29 @@ def train(
                 new.write_text(json.dumps(result, indent=1) + "\n")
             _show(trajectory, folder, video)
     return result
+
+
+def _check_out(folder: pathlib.Path) -> None:
+    """Raise `ValueError` where the folder of results cannot be written; nothing is created."""
+    if folder.is_dir():
+        check_file(folder / CHECKPOINT)
+        return
+    while not folder.parent.is_dir():
+        folder = folder.parent
+    check_folder(folder)
+
+
+def _curve_of(folder: pathlib.Path) -> list:
+    """The curve of a training that goes on; empty where there is none."""
+    try:
+        found = json.loads((folder / CURVE).read_text())
+    except FileNotFoundError:
+        return []
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise ValueError(f"{folder / CURVE} is no curve of a training; remove it, and the curve begins anew")
+    return found
 
 
 def _show(trajectory, folder: pathlib.Path, video: bool) -> None:
@@ -371,7 +405,7 @@ def _of_process(name: str) -> str:
 
 def judge_of(source, *, task=None, device=None) -> Judge:
     """The policy of a training's folder or of an `.onnx` file; `task` is as in `play`."""
-    if pathlib.Path(source).suffix == ".onnx":
+    if pathlib.Path(source).suffix.lower() == ".onnx":
         return OnnxPolicy(source).judge(task, device=device)
     return load_learner(os.path.join(source, CHECKPOINT), task=task, device=device, policy_only=True).judge()
 

@@ -39,6 +39,7 @@ SLIDE_UNITS = {"joint_damping": "N s/m", "joint_friction": "N", "joint_armature"
 KNOWN = tuple(UNITS)
 WINDOW, FEWEST = 0.5, 8  # length of a window [s], and least number of its knots
 LONGEST_STEP = 0.002  # [s] of the simulation
+SLOWEST = 0.25  # [s] largest distance of rows
 ROUNDS = 2  # fits, each with the noise that the residuals of the one before have
 ROUGH, FINE = 1e-3, 1e-7  # tolerances of the first fits and of the last
 WIDE = 1.96  # standard deviations: 95 % of a normal distribution
@@ -48,6 +49,7 @@ FIRST_FRICTION, FIRST_TORQUE = (
 )  # first guess where the file has none: this share of the root mean square control
 UNKNOWN = 1.5  # standard deviation of a logarithm from which on a parameter counts as not shown
 SINGULAR = 1e-9  # least eigenvalue of the scaled information matrix
+TOO_LARGE = "the robot's motion from the log is not finite; check the units of its columns"
 WHITE = 0.3  # largest correlation of neighboring residuals that counts as none
 VARIANCE_OF_THIRD = 20.0  # variance of the third difference of white noise of variance one
 
@@ -75,7 +77,7 @@ class RobotIdentification:
     noise       column -> standard deviation of its residuals
     whiteness   correlation of neighboring residuals, the largest of all columns: above 0.3 the model lacks something
                 that the robot has, and the intervals are too narrow
-    status      that of the last fit: "converged", "iterations", "stalled", "untouched" or "nonfinite"
+    status      that of the last fit: "converged", "iterations", "stalled" or "untouched"
     rows, windows, dt   of the log
     """
 
@@ -193,6 +195,11 @@ def identify_log(
     if substeps is not None:
         whole(substeps, "substeps", 1)
     data = read_log(log, model)
+    if data.dt > SLOWEST:
+        raise ValueError(
+            f"{pathlib.Path(data.path).name}: rows are {data.dt:.6g} s apart, and at most {SLOWEST:g} s are of use; "
+            "give the column time in seconds, or record more often"
+        )
     cut = _Windows(data, model, window, delay)
     parts = substeps or int(np.ceil(data.dt / LONGEST_STEP - 1e-9))
     started = _with_friction(model, data) if "joint_friction" in kinds else model
@@ -248,6 +255,8 @@ class _Windows:
         self.columns += [f"v:{name}" for name, there in zip(model.joint_names, measured, strict=True) if there]
         self.measured = np.flatnonzero(measured)
         noise = [np.diff(x, 3, axis=0).std() / np.sqrt(VARIANCE_OF_THIRD) for x in self._seen()]
+        if not np.isfinite(noise).all():
+            raise ValueError(f"{pathlib.Path(log.path).name}: {TOO_LARGE}")
         self.noise = np.maximum(noise, 1e-12)
 
     def _seen(self) -> list[np.ndarray]:
@@ -275,7 +284,7 @@ class _Search:
             spread, dropped = self._spread(found)
             self._drop(dropped)
             left = max(left - 1, 1 if dropped else 0)
-            if left == 0 or not self.unknown or found.status[0] == "nonfinite":
+            if left == 0 or not self.unknown:
                 break
             errors = self._errors(found)
             if np.isfinite(errors).all():
@@ -289,12 +298,15 @@ class _Search:
         J[range(nq), range(nq)] = 1.0
         J[range(nq, len(J)), nv + cut.measured] = 1.0
         J = J / sigma[:, None]
+        log = pathlib.Path(self.log.path).name
         found = identify(
             sim, sim.state(*self.start), cut.u, lambda q, v: cut.errors(q, v) / sigma, self.unknown, shared=True,
             free_start=True, history=cut.history if DELAY in self.unknown else None,
             jacobian=lambda q, v: np.broadcast_to(J, (*q.shape[:-1], *J.shape)),
             iterations=self.iterations, tolerance=tolerance, substeps=self.substeps,
         )  # fmt: skip
+        if found.status[0] == "nonfinite":
+            raise ValueError(f"{log}: {TOO_LARGE}")
         self.start = found.start
         for name, values in found.parameters.items():
             if name != DELAY:
@@ -323,8 +335,6 @@ class _Search:
 
     def _spread(self, found: Identification) -> tuple[np.ndarray, list[int]]:
         """Standard deviations of the steps of all unknowns, and those that the motion does not show."""
-        if found.status[0] == "nonfinite":
-            return np.full(len(found.labels), np.inf), []
         M = found.information[0]
         scale = np.sqrt(np.maximum(np.diag(M), 0.0))
         blind = found.unseen[0] | (scale == 0)

@@ -10,6 +10,7 @@ import dataclasses
 import io
 import os
 import pathlib
+import warnings
 
 import numpy as np
 
@@ -66,7 +67,31 @@ def read_log(path: str | os.PathLike, model: Model) -> MotionLog:
     q, v, u = (np.full((len(table), n), np.nan) for n in (model.nq, model.nv, model.nu))
     for column, (kind, index) in places.items():
         {"q": q, "v": v, "u": u}[kind][:, index] = table[:, column]
+    _warn_of_units(model, q, u, name)
     return MotionLog(str(path), dt, time, q, v, u)
+
+
+def _warn_of_units(model: Model, q: np.ndarray, u: np.ndarray, name: str) -> None:
+    """Warn of positions far outside a joint's range, and of controls that the model clamps."""
+    for j in np.flatnonzero(model.joint_limited):
+        (low, high), x = model.joint_range[j], q[:, model.joint_q[j]]
+        if max(low - x.min(), x.max() - high) > high - low:
+            unit = "radians" if model.joint_type[j] == JointType.HINGE else "meters"
+            warnings.warn(
+                f"{name}: column 'q:{model.joint_names[j]}' goes from {x.min():.4g} to {x.max():.4g}, and the joint's "
+                f"range is {low:.4g} to {high:.4g}; give {unit}",
+                stacklevel=4,
+            )
+    for a, (low, high) in enumerate(model.control_range):
+        x, slack = u[:, a], 1e-6 * (high - low)
+        beyond = int(((x < low - slack) | (x > high + slack)).sum())
+        if beyond:
+            warnings.warn(
+                f"{name}: column 'u:{model.actuator_names[a]}' goes from {x.min():.4g} to {x.max():.4g}; {beyond} rows "
+                f"are outside the actuator's control range, {low:.4g} to {high:.4g}, and are clamped to it: check the "
+                "unit, and the range in the robot's file",
+                stacklevel=4,
+            )
 
 
 def _parsed(data: bytes, name: str) -> tuple[list[str], np.ndarray]:
@@ -75,17 +100,23 @@ def _parsed(data: bytes, name: str) -> tuple[list[str], np.ndarray]:
         text = data.decode("utf-8-sig")
         rows = list(csv.reader(io.StringIO(text.rstrip() + "\n", newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{name}: no CSV file: {short(str(error))}") from None
+        raise ValueError(f"{name}: no CSV file in UTF-8: {short(str(error))}") from None
     if not rows or not rows[0]:
         raise ValueError(f"{name}: empty; the first row names the columns: time, q:JOINT, v:JOINT, u:ACTUATOR")
     header = [cell.strip() for cell in rows[0]]
+    if len(header) == 1:
+        raise ValueError(
+            f"{name}: row 1 is {short(header[0])}, without a comma; it names the columns, as time,q:JOINT,u:ACTUATOR: "
+            "separate cells by commas, and write numbers with a decimal point"
+        )
     table = np.full((len(rows) - 1, len(header)), np.nan)
     for i, row in enumerate(rows[1:]):
         if len(row) != len(header):
-            raise ValueError(f"{name}: row {i + 2} has {len(row)} cells; the header has {len(header)}")
+            comma = "; write numbers with a decimal point" if len(row) > len(header) else ""
+            raise ValueError(f"{name}: row {i + 2} has {len(row)} cells; the header has {len(header)}{comma}")
         for k, cell in enumerate(row):
             try:
-                table[i, k] = float(cell) if cell.strip() else np.nan
+                table[i, k] = float(cell.replace("_", "?")) if cell.strip() else np.nan  # 1_0 is no number here
             except ValueError:
                 raise ValueError(f"{name}: row {i + 2}, column {header[k]!r} is {short(cell)}; give a number") from None
     return header, table

@@ -5,8 +5,11 @@ import dataclasses
 import io
 import json
 import math
+import os
 import pathlib
 import sys
+import sysconfig
+import traceback
 from typing import Literal
 
 import tyro
@@ -633,6 +636,16 @@ COMMANDS = {
 }
 
 
+def users_line(error: BaseException) -> str:
+    """The last line of a user's own code, such as a term of a task, that an error went through; else empty."""
+    ours = str(pathlib.Path(__file__).parents[1]) + os.sep
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    begun = next((k for k, (name, _) in enumerate(frames) if name.startswith(ours)), len(frames))
+    library = (ours, *(sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "purelib", "platlib")), "<")
+    own = [x for x in frames[begun:] if not x[0].startswith(library) and "site-packages" not in x[0]]
+    return f"{own[-1][0]}, line {own[-1][1]}: " if own else ""
+
+
 def main(args=None) -> int:
     """Run one command and return the exit code.
 
@@ -643,18 +656,25 @@ def main(args=None) -> int:
     from warpsim.device.interrupts import ended_by_signals
 
     _printable()
-    command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="warpsim", description=__doc__, args=args)
-    _quiet()
     try:
+        command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="warpsim", description=__doc__, args=args)
+        _quiet()
         with ended_by_signals():
             command()
-    except (ValueError, ImportError, OSError) as error:
-        print(f"warpsim: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+    except BrokenPipeError:  # as of `warpsim tasks | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # 128 + SIGPIPE
     except Stopped as stop:
         print(f"warpsim: {stop}", file=sys.stderr)
         return stop.code
     except KeyboardInterrupt:
         print("warpsim: interrupted", file=sys.stderr)
         return 130
+    except Exception as error:
+        place = users_line(error)
+        if not (place or isinstance(error, (ValueError, ImportError, OSError, MemoryError))):
+            raise
+        kind = "" if isinstance(error, (ValueError, ImportError, OSError)) else f"{type(error).__name__}: "
+        print(f"warpsim: {' '.join(f'{place}{kind}{error}'.split())}", file=sys.stderr)
+        return 2
     return 0

@@ -3,6 +3,7 @@
 
 import dataclasses
 import json
+import os
 from typing import Literal
 
 from tyro.conf import Positional
@@ -51,7 +52,9 @@ class Identify:
         from warpsim.files.output import check_file
 
         if self.out:
-            check_file(self.out, (".json", ".xml"))
+            out = check_file(self.out, (".json", ".xml"))
+            if out.exists() and any(os.path.exists(path) and out.samefile(path) for path in (self.robot, self.log)):
+                raise ValueError(f"--out {out} is read here; give another name")
         model = load(self.robot, actuators=self.actuators)
         if not model.nu:
             model = load(self.robot, actuators="effort")

@@ -174,14 +174,19 @@ class Play:
             watch_policy(self._judge(), self.worlds, port=self.port, ready=ready)
             return
         outputs = [check_file(path, suffixes) for path, suffixes in ((self.html, ()), (self.usd, SUFFIXES)) if path]
-        check_different(outputs + ([check_video(self.video)] if self.video else []))
+        outputs += [check_video(self.video)] if self.video else []
+        check_different(outputs)
+        for path in outputs:
+            for read in (self.source, os.path.join(self.source, "checkpoint.pt")):
+                if path.exists() and os.path.exists(read) and path.samefile(read):
+                    raise ValueError(f"{path} is the policy that is played; give another name")
         options = {} if self.episodes is None else {"episodes": self.episodes}
         judged = play_policy(self._judge(), self.worlds, html=self.html, usd=self.usd, video=self.video, **options)
         console().print(told(judged), highlight=False)
 
     def _judge(self):
         """The policy; torch is imported only for a folder."""
-        if pathlib.Path(self.source).suffix == ".onnx":
+        if pathlib.Path(self.source).suffix.lower() == ".onnx":
             from warpsim.envs.onnx_policy import OnnxPolicy
 
             return OnnxPolicy(self.source).judge(self.task, device=self.device)
