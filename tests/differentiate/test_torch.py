@@ -321,6 +321,10 @@ def test_second_derivatives_are_refused():
         for inner in (func.jacfwd, func.jacrev):
             with pytest.raises(NotImplementedError, match=r"first derivatives only.*ws.hessian_vector"):
                 outer(inner(loss))(u)
+    forward = torch.autograd.forward_ad
+    with forward.dual_level(), pytest.raises(NotImplementedError, match="first derivatives only"):
+        dual = forward.make_dual(u.clone().requires_grad_(), torch.ones_like(u))
+        torch.autograd.grad(loss(dual), dual)
 
 
 def test_mujocos_law_by_its_parameters():

@@ -249,8 +249,8 @@ _Rollout.forward.__signature__ = inspect.signature(_Rollout.forward)
 
 
 def _transformed() -> bool:
-    """Whether a transform of `torch.func` is at work."""
-    return torch._C._are_functorch_transforms_active()
+    """Whether a transform of `torch.func`, or forward mode, is at work."""
+    return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
 
 
 class _Pullback(_FirstOrder):
