@@ -225,6 +225,11 @@ def test_actions_that_are_not_finite_and_outputs_over_the_policy(exported, tmp_p
     path = network(tmp_path / "p.onnx", weight=bad)
     assert "p.onnx: gives [nan] for finite inputs" in refused(capsys, "play", path, "--task", "cartpole")
     assert np.isnan(OnnxPolicy(path)(np.full((1, 4), np.nan))).all()  # of a world that is not finite
+    for shape in ((4,), (3, 1), (2, 5), (2, 1, 4)):
+        with pytest.raises(ValueError, match=r"p\.onnx: the input has shape .*; it must be \(batch, 4\)"):
+            OnnxPolicy(path)(np.zeros(shape))
+    with pytest.raises(ValueError, match="the network is 5; give the path"):
+        OnnxPolicy(5)
     kept = (exported / "checkpoint.pt").read_bytes()
     for source, over in ((path, path), (str(exported), str(exported / "checkpoint.pt"))):
         assert "is the policy that is played" in refused(capsys, "play", source, "--task", "cartpole", "--html", over)

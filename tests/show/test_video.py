@@ -92,6 +92,7 @@ def test_bad_requests_are_named_and_nothing_is_left(recorded, tmp_path):
         ("must end in one of .mp4", "a.avi", {}),
         ("does not exist", "none/a.mp4", {}),
         ("width is 63; H.264 needs an even number", "a.mp4", {"width": 63}),
+        ("width is 9000; H.264 needs an even number, here of at most 8192", "a.mp4", {"width": 9000}),
         ("height is 8", "a.mp4", {"height": 8}),
         ("fps is 0", "a.mp4", {"fps": 0}),
         ("fps is nan", "a.mp4", {"fps": float("nan")}),

@@ -11,7 +11,7 @@ import tempfile
 
 import numpy as np
 
-from warpsim.base.checks import listed
+from warpsim.base.checks import listed, short
 from warpsim.base.extras import import_or_explain
 from warpsim.files.limits import MAX_ONNX_BYTES
 
@@ -20,6 +20,8 @@ ROWS = 16  # rows are evaluated in multiples of it: kernels of matrix products d
 
 def read_onnx(path) -> bytes:
     """The bytes of an ONNX file. Raises `ValueError` where there is none, or one that is too large."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError(f"the network is {short(path)}; give the path of an ONNX file")
     try:
         size = os.path.getsize(path)
         if size > MAX_ONNX_BYTES:
@@ -74,6 +76,8 @@ class OnnxNetwork:
 
     def __call__(self, rows) -> np.ndarray:
         rows = np.asarray(rows, np.float32)
+        if rows.ndim != 2 or rows.shape[1] != self.inputs:
+            raise ValueError(f"{self.path}: the input has shape {rows.shape}; it must be (batch, {self.inputs})")
         count = len(rows)
         padded = np.zeros((-(-count // ROWS) * ROWS, self.inputs), np.float32)
         padded[:count] = rows

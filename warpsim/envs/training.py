@@ -124,6 +124,8 @@ def _read(path) -> dict:
     try:
         kept = torch.load(io.BytesIO(content), weights_only=True)
         missing = {"task", "algorithm", "seed", "num_envs", "processes", "iteration"} - set(kept)
+    except (ImportError, MemoryError):
+        raise
     except Exception as error:  # broken bytes raise anything
         raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
     if missing:

@@ -22,6 +22,7 @@ from warpsim.state.trajectory import warn_undrawn, world_indices
 
 SUFFIXES = (".mp4",)
 WORLDS = 9  # most worlds drawn unless others are chosen
+LARGEST = 8192  # pixels of a side
 QUALITY = "20"  # CRF of x264; 23 is its default, smaller is better
 LOOKED_AT = 60  # most frames by which the camera is placed
 SMOOTH = 0.3  # [s] standard deviation of the camera's path about that of the robots
@@ -49,8 +50,8 @@ def write_video(
     """Write an MP4 (H.264) of a trajectory in real time; options are those of `Trajectory.to_video`."""
     path = check_video(path)
     for name, value in (("width", width), ("height", height)):
-        if whole(value, name, 16) % 2:
-            raise ValueError(f"{name} is {value}; H.264 needs an even number")
+        if whole(value, name, 16) % 2 or value > LARGEST:
+            raise ValueError(f"{name} is {value}; H.264 needs an even number, here of at most {LARGEST}")
     if camera is not None and not isinstance(camera, Camera):
         raise ValueError(f"camera is {short(camera)}; give a Camera(eye, target)")
     number(fps, "fps", "give a rate [1/s] from 1 to 240", lambda x: 1.0 <= x <= 240.0)
