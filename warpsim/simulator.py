@@ -421,7 +421,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         """Device memory [bytes] per world that this simulator holds.
 
         It is the workspace of a step, the parameters, the memory of queries made so far and, with `requires_grad=True`,
-        the workspace of the backward pass. States and a tape's records are not included.
+        the workspace of the backward pass. States and a tape's records are not included, nor the states of past tapes
+        that are kept to be used again, up to 16 MB.
         """
         if self.requires_grad:
             _ = self._stepper.adjoint  # otherwise made at the first taped step

@@ -210,7 +210,7 @@ xpos xquat xmat body_q body_pos root_pos_w root_quat_w body_pos_w: sim.kinematic
 sensordata sensors: sim.sensors(state) at each step of a loop
 save_usd export_usd write_usd: to_usd(path)
 save_html export_html show view animate: to_html(path)
-save_video to_video to_gif to_mp4: render(path, frame=...) for pictures, to_html(path) for a page that plays
+save_video write_video to_gif to_mp4: to_video(path), which writes MP4
 save_npz to_npz to_zarr save_zarr: save(path)
 numpy to_numpy: rows("q", range(trajectory.frames)), or q.numpy()
 """)
