@@ -10,9 +10,11 @@ import time
 
 import torch
 
+from warpsim.base.checks import listed
 from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import PpoSettings
 from warpsim.envs.learner import Learner
+from warpsim.envs.symmetry import without_rule
 
 import_or_explain("rsl_rl", "train")
 
@@ -66,8 +68,8 @@ class PpoLearner(Learner):
         own, world = self.settings, self.world
         if own.symmetry != "none" and self.env.mirror is None:
             raise ValueError(
-                f"{self.task}: ppo's symmetry is {own.symmetry!r}, and the task does not say how it is mirrored; give "
-                "it symmetry, or the setting none"
+                f"{self.task}: ppo's symmetry is {own.symmetry!r}, and the task's symmetry has no rule for "
+                f"{listed(without_rule(self.env.task))}; give one, such as symmetry.polar, or the setting none"
             )
         settings = _configuration(
             own, "policy" if self.privileged is None else "critic", lambda **given: self._mirrored(**given)

@@ -97,14 +97,10 @@ class Mirror:
         return values[:, permutation] * sign
 
 
-def check_symmetry(task, label: str) -> None:
-    """Raise `ValueError` where `symmetry` leaves out an observation or the actions."""
-    if not task.symmetry:
-        return
+def without_rule(task) -> list[str]:
+    """The observations, and "actions", for which a task's `symmetry` has no rule."""
     needed = [*task.observations, *(n for n in task.critic_observations if n not in task.observations), "actions"]
-    missing = [name for name in needed if name not in task.symmetry]
-    if missing:
-        raise ValueError(f"{label}: symmetry has no rule for {listed(missing)}; give one, such as symmetry.polar")
+    return [name for name in needed if name not in task.symmetry]
 
 
 def _tiled(rule, size: int, label: str):

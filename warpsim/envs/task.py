@@ -11,7 +11,6 @@ import numpy as np
 
 from warpsim.base.checks import listed, number, short, whole
 from warpsim.base.learning import check_learning
-from warpsim.envs.symmetry import check_symmetry
 from warpsim.files.load import load
 from warpsim.model.model import Model
 from warpsim.simulator import Simulator
@@ -151,7 +150,6 @@ class Task:
                 _check_term(term, f"{label}: {name}[{key!r}]")
         if not self.observations:
             raise ValueError(f"{label}: observations is empty; give at least one term")
-        check_symmetry(self, label)
         for name in ("starts", "events", "actuators"):
             terms = getattr(self, name)
             if not isinstance(terms, (tuple, list)):

@@ -13,7 +13,7 @@ from warpsim.device.threads import holds
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
 from warpsim.envs.keeping import check_kept
-from warpsim.envs.symmetry import Mirror
+from warpsim.envs.symmetry import Mirror, without_rule
 from warpsim.envs.task import Task, simulator_options
 from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.variants import apply_variants, rows_of_starts
@@ -159,7 +159,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         self._begin(self._all(), startup=True)
         size = self._observe().shape[1]
         self._privileged()
-        self.mirror = Mirror(t, model, self._sizes, len(low), self.arrays) if t.symmetry else None
+        self.mirror = None if without_rule(t) else Mirror(t, model, self._sizes, len(low), self.arrays)
         self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.dtype(dtype).type)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
