@@ -217,7 +217,7 @@ signal.signal(signal.SIGTERM, lambda *x: ((folder / 'kept').write_text(''), sys.
 if run.endswith('0'): (folder / 'row.json').write_text(json.dumps(row)); sys.exit()
 time.sleep(30)
 """
-    store, sleep = tmp_path / "train.jsonl", time.sleep
+    store, sleep, own = tmp_path / "train.jsonl", time.sleep, signal.getsignal(signal.SIGINT)
 
     def interrupted(seconds):
         sleep(0.05)
@@ -229,7 +229,7 @@ time.sleep(30)
         train_all([(Run("hopper", "ppo", k), (1.0,)) for k in range(3)], 2, store, tmp_path, command=scripted(text))
     assert [run.seed for run in read_rows(store)] == [0]
     assert all((tmp_path / f"hopper-ppo-{k}" / "kept").exists() for k in (1, 2))
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is own
 
 
 def test_children_end_with_a_killed_parent(tmp_path):
