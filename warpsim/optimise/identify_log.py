@@ -116,7 +116,7 @@ class RobotIdentification:
         found = {"estimates": [dataclasses.asdict(x) for x in self.estimates]}
         return found | {name: getattr(self, name) for name in plain} | {"warnings": list(self.warnings)}
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write `data()` as JSON, or with the suffix .xml the model as MJCF."""
         path = check_file(path, (".json", ".xml"))
         with replacing(path) as new:
@@ -128,7 +128,7 @@ class RobotIdentification:
 
 @holds
 def identify_log(
-    log: str | os.PathLike,
+    log: str | os.PathLike[str],
     model: Model,
     parameters: Any = KNOWN,
     *,

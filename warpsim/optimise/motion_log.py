@@ -36,7 +36,7 @@ class MotionLog(ShownByShapes):
     u: np.ndarray
 
 
-def read_log(path: str | os.PathLike, model: Model) -> MotionLog:
+def read_log(path: str | os.PathLike[str], model: Model) -> MotionLog:
     """Read a motion of `model` from a CSV file.
 
     Raises
