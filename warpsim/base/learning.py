@@ -95,7 +95,7 @@ class PpoSettings(_Settings):
     Parameters
     ----------
     iterations : int
-        Rounds of `horizon` actions and an update.
+        Rounds of `horizon` actions in each world and an update.
     envs : int
         Worlds at once.
     horizon : int
@@ -103,15 +103,15 @@ class PpoSettings(_Settings):
     hidden : tuple of int
         Units of each layer of actor and critic.
     activation : str
-        Of each layer: elu, gelu, relu, selu, swish or tanh.
+        Activation function: elu, gelu, relu, selu, swish or tanh.
     obs_normalization : bool
-        Observations are normalized by their running mean and standard deviation.
+        Normalize observations by their running mean and standard deviation.
     gamma : float
         Discount per action.
     lam : float
         λ of the advantages (GAE).
     learning_rate : float
-        Of Adam; initial value with an adaptive schedule.
+        Learning rate of Adam; the initial value with an adaptive schedule.
     schedule : str
         adaptive changes the learning rate toward `desired_kl`; fixed keeps it.
     desired_kl : float
@@ -155,7 +155,7 @@ class ShacSettings(_Settings):
     Parameters
     ----------
     iterations : int
-        Rounds of some actions and an update.
+        Rounds of actions and an update.
     envs : int
         Worlds at once.
     horizon_steps : int
@@ -165,17 +165,17 @@ class ShacSettings(_Settings):
     hidden : tuple of int
         Units of each layer of actor and critic.
     activation : str
-        Of each layer: elu, gelu, relu, selu, swish or tanh.
+        Activation function: elu, gelu, relu, selu, swish or tanh.
     obs_normalization : bool
-        Observations are normalized by their running mean and standard deviation.
+        Normalize observations by their running mean and standard deviation.
     gamma : float
         Discount per action.
     lam : float
         λ of the returns that the critic learns, TD(λ).
     learning_rate : float
-        Of the actor's Adam.
+        Learning rate of the actor's Adam.
     critic_learning_rate : float, optional
-        Of the critic's Adam; None: `learning_rate`.
+        Learning rate of the critic's Adam; None: `learning_rate`.
     betas : tuple of float
         β₁ and β₂ of Adam.
     epochs : int

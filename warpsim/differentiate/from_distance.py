@@ -36,27 +36,27 @@ MOST_POINTS = 1024  # slots per world
 class GradientFromDistance:
     """Derivatives of steps that see geoms before they touch (docs/gradients.md).
 
-    Motions are the same to the last bit. A body that nothing touches has no derivative by what might hit it; with this
-    option it has one while the two are nearer than `distance`.
+    Motions are the same to the last bit. Between bodies that do not touch, exact derivatives are 0. With this option
+    they are not 0 while the bodies are nearer than `distance`.
 
     Parameters
     ----------
     distance : float
-        Range d [m], larger than the gap at the start. The force and its slope fade to 0 there.
+        Range d [m], larger than the gap of the initial state. The force and its slope fade to 0 there.
     stiffness : float
-        Slope k [N/m] of the force of two geoms about to touch. A body of mass m that shall move by as much as the gap
-        changes, within T seconds, has k ≈ m/T².
+        Slope k [N/m] of the force between two geoms that are about to touch. Choose k near m/T², where m is the mass of
+        the body to move and T the horizon [s].
 
     Examples
     --------
     >>> b = ws.ModelBuilder()
     >>> for name, x in (("hand", 0.0), ("ball", 0.3)):
-    ...     b.add_joint(b.add_body(name, pose=[x, 0, 0]), "slide", axis=[1, 0, 0])
+    ...     _ = b.add_joint(b.add_body(name, pose=[x, 0, 0]), "slide", axis=[1, 0, 0])
     ...     _ = b.add_geom("sphere", [0.1], body=name)
     >>> before = ws.GradientFromDistance(distance=0.5, stiffness=10.0)
     >>> sim = ws.Simulator(b.build(), dt=0.01, device="cpu", contact_gradient=before)
     >>> A = sim.linearize(sim.state()).A.numpy()[0]
-    >>> bool(A[3, 0] > 0)                                         # the ball's velocity by the place of the hand
+    >>> bool(A[3, 0] > 0)                                         # d(ball's velocity) / d(hand's position)
     True
     """
 

@@ -52,9 +52,9 @@ class OnnxPolicy:
         return self.network(observation)
 
     def judge(self, task=None, *, device=None) -> Judge:
-        """The policy in the environments that evaluate it; `task` may be left out for a task of warpsim's.
+        """The policy in the environments that evaluate it; `task` may be left out if it is one of warpsim's.
 
-        Raises `ValueError` where the task is another one, or has other sizes.
+        Raises `ValueError` if the file is of another task, or has other sizes than the task.
         """
         kind = self._task(task)
         changes = dict(kind.evaluation)

@@ -30,8 +30,8 @@ def register(name=None, task=None) -> None:
     ----------
     name : str or class
         The name, as "Track": then `warpsim/Track-v0` is Gymnasium's name, and "Track" and "track" are names of the task
-        wherever one is given. A class of `Task` has its own name. None: warpsim's own tasks and those of installed
-        packages, which importing `warpsim.envs` registers.
+        wherever one is given. A class given alone has its own name. None registers the tasks of warpsim and of
+        installed packages, as importing `warpsim.envs` does.
     task : class or str
         The class, or "module:Class", which is imported at its first use.
 

@@ -60,15 +60,15 @@ class Train:
     algorithm: Literal["ppo", "shac"] | None = None
     """PPO of rsl_rl, which None is, or SHAC, which learns by gradients through the simulator."""
     seed: int | None = None
-    """Of starts, actions and weights, None is 0: the same seed learns the same policy, bit for bit."""
+    """Seed of initial states, actions and weights; None is 0. The same seed learns the same policy, bit for bit."""
     out: str = "out/train"
     """Folder of the results; those of an earlier training there are replaced."""
     iterations: int | None = None
-    """Rounds of some actions and an update; None is what the task's `learning` says."""
+    """Rounds of actions and an update; None is what the task's `learning` says."""
     envs: int | None = None
     """Worlds at once; None is what the task's `learning` says. Under torchrun all processes share them."""
     resume: bool = False
-    """Go on with the training in the folder, with its algorithm, seed, worlds and settings."""
+    """Continue the training in the folder, with its algorithm, seed, worlds and settings."""
     device: str | None = None
     """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
     threads: int | None = None
@@ -142,19 +142,19 @@ class Play:
     """Its task as module:Class, where that has another name today than when it was trained.
     An ONNX file needs it unless its task is one of warpsim's."""
     worlds: int = 4
-    """Worlds that are shown."""
+    """Worlds to show."""
     episodes: int | None = None
-    """Episodes that judge it, of which the means are told; None is 10."""
+    """Episodes to evaluate, whose means are printed; None is 10."""
     html: str | None = None
-    """A page."""
+    """Write a web page."""
     usd: str | None = None
-    """A USD stage."""
+    """Write a USD stage."""
     video: str | None = None
-    """A video, .mp4."""
+    """Write a video, .mp4."""
     live: bool = False
     """Watch it on a live page instead, until Ctrl-C."""
     port: int = 8080
-    """Of the live page; 0 takes a free one."""
+    """Port of the live page; 0 takes a free one."""
     device: str | None = None
     """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
 
