@@ -294,3 +294,12 @@ def test_the_picture_is_drawn(tmp_path):
     )
     train_page.write_page(rows, tmp_path)
     assert (tmp_path / "train.png").stat().st_size > 1000 and "(train.png)" in (tmp_path / "train.md").read_text()
+
+
+@pytest.mark.parametrize("option", [("--minutes", "-1"), ("--minutes", "nan"), ("--seeds", "-1"), ("--jobs", "0")])
+def test_numbers_that_mean_nothing_are_refused(option, monkeypatch, capsys):
+    """Budgets, seeds and jobs: by name and value, before anything is trained."""
+    monkeypatch.setattr("sys.argv", ["train", "--list", *option])
+    with pytest.raises(SystemExit):
+        train.main()
+    assert f"{option[0]} is {float(option[1]) if option[0] == '--minutes' else option[1]}" in capsys.readouterr().err

@@ -10,12 +10,12 @@ intervals follow (Ljung 1999, §9.4). What the motion does not show is named and
 
 import dataclasses
 import json
-import os
 import pathlib
 from typing import Any
 
 import numpy as np
 
+from warpsim.base.annotations import PathLike
 from warpsim.base.checks import choice, positive, several, short, whole
 from warpsim.base.reprs import show
 from warpsim.device.threads import holds
@@ -116,7 +116,7 @@ class RobotIdentification:
         found = {"estimates": [dataclasses.asdict(x) for x in self.estimates]}
         return found | {name: getattr(self, name) for name in plain} | {"warnings": list(self.warnings)}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Write `data()` as JSON, or with the suffix .xml the model as MJCF."""
         path = check_file(path, (".json", ".xml"))
         with replacing(path) as new:
@@ -128,7 +128,7 @@ class RobotIdentification:
 
 @holds
 def identify_log(
-    log: str | os.PathLike[str],
+    log: PathLike,
     model: Model,
     parameters: Any = KNOWN,
     *,

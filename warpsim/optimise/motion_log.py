@@ -8,12 +8,12 @@ joints), `u:ACTUATOR` control of every actuator; the name of the one joint that 
 import csv
 import dataclasses
 import io
-import os
 import pathlib
 import warnings
 
 import numpy as np
 
+from warpsim.base.annotations import PathLike
 from warpsim.base.checks import listed, short
 from warpsim.base.reprs import ShownByShapes
 from warpsim.files.safe_files import read_bytes
@@ -36,7 +36,7 @@ class MotionLog(ShownByShapes):
     u: np.ndarray
 
 
-def read_log(path: str | os.PathLike[str], model: Model) -> MotionLog:
+def read_log(path: PathLike, model: Model) -> MotionLog:
     """Read a motion of `model` from a CSV file.
 
     Raises
