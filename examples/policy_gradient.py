@@ -8,9 +8,10 @@ differentiated through the simulator into the policy's weights. Random search (A
 than the network; the same rewards, 32 pairs of perturbed weights at once) gets the same number of env-steps. Needs torch.
 
 The gradients are those of softened contact (`SAP.smoothed`); every speed told is that of the true one. The horizon is
-short: with 32 steps, and the settings of then, the speed was 0.11 m/s. One run proves little: medians
-(quartiles) of seeds 0 to 4 are 1.4 (1.1 to 1.7) m/s after 49,152 env-steps, and 0.68 (0.45 to 0.81) m/s for random
-search after 51,200, in a quarter of the CPU time (`benchmarks/policy_gradient.py`).
+short: with 32 steps, and the settings of then, the speed was 0.11 m/s. One run proves little, and
+neither do five: medians of seeds 0 to 4 are 1.4 m/s after 49,152 env-steps, and 0.68 m/s for random search after 51,200
+(`benchmarks/policy_gradient.py`); of seeds 10 to 14 0.92 and 0.77 m/s, from 0.17 to 1.8 and from 0.25 to 0.94. Random
+search takes a quarter of the CPU time.
 
 After Xu et al., Accelerated Policy Learning with Parallel Differentiable Simulation (2022); Mania, Guy, Recht, Simple
 random search of static linear policies (2018).
