@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | test | lint | types | docs | bench | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
+#   make demo | test | lint | types | docs | bench | wheel | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
 # Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
@@ -14,7 +14,7 @@ BENCH_ARGS ?=
 BLENDER_PYTHON ?= python3.11
 CUDA_ARGS ?=
 
-.PHONY: demo test lint types docs docs-nightly docs-links bench cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
+.PHONY: demo test lint types docs docs-nightly docs-links bench wheel cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 # myosuite 3 comes without its models.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld "myosuite<3" brax mjlab
@@ -82,6 +82,11 @@ docs-links: $(VENV)/docs.stamp
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/warpsim bench $(BENCH_ARGS)
+
+# The wheel with kernels compiled for Linux on x86-64, in dist; the kernel cache keeps what is compiled.
+wheel: $(VENV)/test.stamp
+	$(BIN)/python -m warpsim.tools.kernel_objects --out build/objects
+	WARPSIM_OBJECTS=build/objects $(BIN)/python -m hatchling build -t wheel -d dist
 
 cuda-check: $(VENV)/demo.stamp
 	$(BIN)/python -m warpsim.tools.kernel_modules $(CUDA_ARGS)

@@ -13,6 +13,8 @@ import ast
 
 import warp as wp
 
+from . import cpu_target
+
 ENTRIES = """
 // Every use of a named constant has a variable of its own.
 namespace wp {
@@ -282,6 +284,7 @@ def warp_module(name: str, short: bool = False, fast_math: bool = False, more: s
     """
     module = wp.get_module(name)
     module.options["default_grid_stride"] = False
+    module.options["cpu_compiler_flags"] = cpu_target.FLAGS
     if short:
         module.options["optimization_level"] = 2
     if fast_math:

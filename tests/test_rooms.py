@@ -21,7 +21,7 @@ from benchmarks.house import (
 ROOT = pathlib.Path(__file__).parent.parent
 # From the ground up; a file imports from its own floor and from below. Device and host code of a name are one floor.
 FLOORS = [
-    *("base", "robots", "ranges", "preamble", "real", "number", "flags", "sums", "worlds", "randomness"),
+    *("base", "robots", "ranges", "cpu_target", "preamble", "real", "number", "flags", "sums", "worlds", "randomness"),
     *("device", "linalg", "model", "laws", "tree", "forces", "contact", "rows", "solve", "sensors", "integrate"),
     *("state", "differentiate", "files", "run", "stepping", "simulator"),
     *("show", "jobs", "cluster", "optimise", "envs", "tools"),

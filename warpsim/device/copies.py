@@ -21,6 +21,7 @@ from warpsim.device.cores import usable_cores
 from warpsim.device.interrupts import load_together
 from warpsim.device.ranges import cut, is_listed, present, refuse_whole
 from warpsim.device.recording import KnownTape, active_tape
+from warpsim.device.shipped import lend_object
 from warpsim.kernels import real as real_module
 from warpsim.kernels.number.dual import dual_type
 from warpsim.kernels.ranges import takes_first_world
@@ -219,6 +220,8 @@ def adjoints_of(copied: types.ModuleType) -> dict[str, wp.Kernel]:
         if name not in _adjoints:
             found = [x for x in vars(copied).values() if getattr(x, "taped", False) or getattr(x, "twin", False)]
             _adjoints[name] = {x.source.__name__: with_adjoint(x, adjoint_module(x)) for x in found}
+            for made in _adjoints[name].values():
+                lend_object(made.module)
     return _adjoints[name]
 
 
@@ -245,4 +248,9 @@ def _make(item, real, taped: bool):
     if not isinstance(item, Entry):
         return _copy_file(item, real)
     copied = copy(sys.modules[item.__module__], real)
-    return adjoints_of(copied)[item.__name__] if item.taped or (taped and item.twin) else getattr(copied, item.__name__)
+    if item.taped or (taped and item.twin):
+        return adjoints_of(copied)[item.__name__]
+    made = getattr(copied, item.__name__)
+    if isinstance(made, wp.Kernel):
+        lend_object(made.module)
+    return made

@@ -118,11 +118,11 @@ class Compiled(NamedTuple):
     error: str | None
 
 
-def build_all() -> dict[str, wp.Module]:
-    """Copy every file in every variant; returns the registered modules that have kernels, by name."""
+def build_all(scalars=tuple(SCALARS.values())) -> dict[str, wp.Module]:
+    """Copy every file in every variant of these scalar types; returns the registered modules that have kernels."""
     for info in sorted(pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."), key=lambda info: info.name):
         file = importlib.import_module(info.name)
-        for real in SCALARS.values():
+        for real in scalars:
             adjoints_of(copy(file, real))
             for suffix, folders in VARIANTS.items():
                 shared = suffix in SMALL and has_shares(x for x in vars(file).values() if isinstance(x, Entry))
