@@ -450,12 +450,12 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="write the page from the rows that there are, and end")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     a = parser.parse_args()
+    if a.child:  # `command_of` wrote its words
+        task, algorithm, seed, *variant = a.child
+        return child(Run(task, algorithm, int(seed), "".join(variant)), a.minutes, a.work)
     for name, values, least in (("minutes", a.minutes or [1.0], 1e-3), ("seeds", a.seeds, 0), ("jobs", [a.jobs], 1)):
         if not all(value >= least for value in values):
             parser.error(f"--{name} is {' '.join(map(str, values))}; give numbers of at least {least:g}")
-    if a.child:
-        task, algorithm, seed, *variant = a.child
-        return child(Run(task, algorithm, int(seed), "".join(variant)), a.minutes, a.work)
     a.out.mkdir(parents=True, exist_ok=True)
     store = a.out / "train.jsonl"
     rows = read_rows(store)

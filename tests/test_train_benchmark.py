@@ -303,3 +303,14 @@ def test_numbers_that_mean_nothing_are_refused(option, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         train.main()
     assert f"{option[0]} is {float(option[1]) if option[0] == '--minutes' else option[1]}" in capsys.readouterr().err
+
+
+def test_the_command_of_every_run_reaches_it(tmp_path, monkeypatch):
+    """Baselines have no budget: their children are not refused for it."""
+    reached = []
+    monkeypatch.setattr(train, "child", lambda run, minutes, folder: reached.append((run, tuple(minutes))) or 0)
+    runs = train.wanted_runs(("hopper",), train.ALGORITHMS, (0,))
+    for run, minutes in runs:
+        monkeypatch.setattr("sys.argv", train.command_of(run, minutes, tmp_path)[2:])
+        assert train.main() == 0
+    assert reached == [(run, minutes or (0.0,)) for run, minutes in runs]
