@@ -54,7 +54,7 @@ def simulator(model: ws.Model, method: str, max_contacts: int) -> ws.Simulator:
         sim = ws.Simulator(model, 1, dt=H, dtype="float32", device="cpu", max_contacts=max_contacts)
     finally:
         collision.LARGEST_LIST = kept
-    sim._stepper._compile()
+    sim._stepper.compile()
     return sim
 
 

@@ -13,7 +13,7 @@ from warpsim.base.annotations import Array
 from warpsim.base.other_names import NamesOfDiagnostics
 from warpsim.device.copies import launch, load
 from warpsim.device.per_world import as_words
-from warpsim.device.ranges import listed
+from warpsim.device.ranges import is_listed, listed
 from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.replay import USES_IN_PASSING, Replay, capturing
 from warpsim.device.threads import turn, unshared
@@ -159,6 +159,7 @@ class Stepper:
         self.replay = Replay(self.device, self.parameters, self.worlds, self.device_model.threads)
         self._compiled = False  # whether the kernels of a step are compiled
         self._compiled_back = False  # and those of its backward pass
+        self._compiled_parts: set = set()  # what `compile_once` has compiled
         self._zero_inputs: set[str] = set()
         # False once a user's graph writes to the inputs: a replay may change them at any time
         self._knows_inputs = True
@@ -324,26 +325,39 @@ class Stepper:
         self.step.last_h = h
         # each range of worlds has a `Scratch` of its own
         in_blocks = not isinstance(getattr(self.step.solver, "scratch", None), Scratch)
-        self.replay.run(("advance", h), lambda: self.step.launch(h), in_blocks=in_blocks, compile=self._compile)
+        self.replay.run(("advance", h), lambda: self.step.launch(h), in_blocks=in_blocks, compile=self.compile)
 
-    def _compile(self, back: bool = False) -> None:
+    def compile(self, back: bool = False) -> None:
         """Compile the kernels of a step and of the copies around it, and with `back` of its backward pass, once.
 
-        All are compiled together: by several threads at a time.
+        All are compiled together: by several threads at a time. Inside `listed` nothing is compiled.
         """
-        kernels: list[wp.Kernel] = []
-        if back and not self._compiled_back:
-            kernels += self.adjoint.kernels(self.dt)
-            self._compiled_back = True
+        if is_listed():
+            return
+        back = back and not self._compiled_back
+        kernels = self.adjoint.kernels(self.dt) if back else []
         if not self._compiled:
-            arrays = self.step.state_arrays()
-            with listed() as found:
-                self._copy_arrays(arrays, arrays)
-                self.step.launch(self.dt)
-            kernels += found
-            self._compiled = True
+            kernels += self.kernels()
         if kernels:
             load(kernels, self.device)
+        self._compiled, self._compiled_back = True, self._compiled_back or back
+
+    def kernels(self) -> list[wp.Kernel]:
+        """The kernels of a step and of the copies around it, which is not executed."""
+        arrays = self.step.state_arrays()
+        with listed() as found:
+            self._copy_arrays(arrays, arrays)
+            self.step.launch(self.dt)
+        return found
+
+    def compile_once(self, part, launch) -> None:
+        """Compile the kernels that `launch()` would launch together, once for each `part`."""
+        if part in self._compiled_parts or is_listed():
+            return
+        with listed() as found:
+            launch()
+        load(found, self.device)
+        self._compiled_parts.add(part)
 
     def repeat(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State | None:
         """`plain_step` without checks, between arrays for which it has a graph; None if there is no graph."""
@@ -405,7 +419,7 @@ class Stepper:
         return out
 
     def _step_between(self, before: dict[str, wp.array], after: dict[str, wp.array], substeps: int) -> None:
-        self._compile()
+        self.compile()
         arrays = self.step.state_arrays()
         self._copy_arrays(before, arrays)
         for _ in range(substeps):
@@ -428,12 +442,17 @@ class Stepper:
         return wp.empty((0, 0), dtype=wp.int32, device=self.device)
 
     def set_forces(self, control, tau, wrench) -> None:
-        step = self.step
-        if wrench is not None and step.wrench is None:
-            step.allow_wrench()
+        if wrench is not None:
+            self._allow_wrench()
+        self._copy_forces(control, tau, wrench, capturing(self.device))
+
+    def _allow_wrench(self) -> None:
+        """Make room for wrenches in the step. Its first wrench changes which kernels it launches."""
+        if self.step.wrench is None:
+            self.step.allow_wrench()
             self.replay.clear()
             self._compiled = False
-        self._copy_forces(control, tau, wrench, capturing(self.device))
+            self._compiled_parts.clear()
 
     def _copy_forces(self, control, tau, wrench, captured: bool) -> None:
         step = self.step
@@ -591,7 +610,9 @@ class Stepper:
             raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
         given = self.inputs.given_forces(control=control, tau=tau, wrench=wrench)
         with tape_paused() as tape:
-            self._compile(back=True)
+            if wrench is not None:
+                self._allow_wrench()
+            self.compile(back=True)
             if kept is None:
                 parameters = KeptParameters(self.parameters)
                 used = {name: kept_array(array) for name, array in given.items()}

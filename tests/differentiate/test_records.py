@@ -8,6 +8,8 @@ import warp as wp
 
 import warpsim as ws
 from scenes.bodies import body_on_plane
+from warpsim import stepping
+from warpsim.device import copies
 
 STEPS, WORLDS = 6, 2
 SIMULATORS = {
@@ -21,11 +23,11 @@ SIMULATORS = {
 }
 
 
-def sliding_box(name="symplectic") -> ws.Simulator:
+def sliding_box(name="symplectic", **more) -> ws.Simulator:
     """A box that slides on a plane, in two worlds."""
     model = body_on_plane("box", [0.1, 0.1, 0.1], height=0.0999, friction=0.4)
     options = {"worlds": WORLDS, "dt": 0.01, "dtype": "float64", "requires_grad": True, "device": "cpu"}
-    return ws.Simulator(model, **options, **SIMULATORS[name])
+    return ws.Simulator(model, **options, **SIMULATORS[name], **more)
 
 
 def start_of(sim) -> ws.State:
@@ -321,20 +323,62 @@ def test_a_start_that_has_a_gradient_already_leaks_none(checkpoint_every):
         np.testing.assert_array_equal(gradient(), first)
 
 
-@pytest.mark.parametrize("name", SIMULATORS)
-def test_kernels_of_a_backward_pass_are_compiled_with_those_of_the_step(name, monkeypatch):
-    """A backward pass launches nothing of a module that the first taped step does not list."""
-    sim = sliding_box(name)
-    start = start_of(sim)
-    with wp.Tape() as tape:
-        end = sim.step(start)
-    listed = {kernel.module for kernel in sim._stepper.adjoint.kernels(sim.dt)}
-    used, launch = set(), wp.launch
+@pytest.fixture
+def modules(monkeypatch):
+    """The Warp modules that simulators have compiled together, and those of the kernels that they have launched."""
+    together, launched, launch = set(), set(), wp.launch
+
+    def load(kernels, device):
+        together.update(kernel.module.name for kernel in kernels)
+        copies.load(kernels, device)
 
     def noted(kernel, *arguments, **options):
-        used.add(kernel.module)
+        launched.add(kernel.module.name)
         return launch(kernel, *arguments, **options)
 
+    monkeypatch.setattr(stepping, "load", load)
     monkeypatch.setattr(wp, "launch", noted)
+    return together, launched
+
+
+@pytest.mark.parametrize("name", [*SIMULATORS, "impacts", "wrench"])
+def test_kernels_of_a_backward_pass_are_compiled_with_those_of_the_step(name, modules):
+    """A backward pass launches nothing of a module that was not compiled before the first taped step."""
+    sim = sliding_box(name) if name in SIMULATORS else sliding_box(time_of_impact=name == "impacts")
+    start, wrench = start_of(sim), np.zeros((WORLDS, sim.model.nbody, 6)) if name == "wrench" else None
+    together, launched = modules
+    launched.clear()
+    with wp.Tape() as tape:
+        end = sim.step(start, wrench=wrench)
+    before = set(together)
     tape.backward(grads={end.q: wp.ones_like(end.q)})
-    assert len(used) > 3 and used <= listed
+    assert len(launched) > 3 and launched <= before and together == before
+
+
+@pytest.mark.parametrize("name", ["symplectic", "midpoint"])
+def test_kernels_of_jacobians_are_compiled_together(name, modules):
+    """`linearize` and `jvp`, in closed form and by reverse passes, launch nothing that was compiled on its way."""
+    sim = sliding_box(name)
+    start, direction = start_of(sim), np.ones((WORLDS, 2 * sim.model.nv))
+    together, launched = modules
+    launched.clear()
+    sim.linearize(start)
+    assert len(launched) > 3 and launched <= together
+    sim.jvp(start, dstate=direction)
+    assert launched <= together
+
+
+def test_a_simulator_compiles_again_where_compiling_was_interrupted(monkeypatch):
+    """A step after an interrupt while kernels were compiled compiles them together, before it captures them."""
+    sim = sliding_box()
+    found = []
+
+    def interrupted(kernels, device):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stepping, "load", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sim.step(start_of(sim))
+    monkeypatch.setattr(stepping, "load", lambda kernels, device: found.append(kernels) or copies.load(kernels, device))
+    sim.step(start_of(sim))
+    assert len(found) == 1 and len(found[0]) > 3

@@ -186,14 +186,22 @@ def block_of(kernels) -> int:
     return BLOCK * max((getattr(x, "warps", 1) for x in kernels), default=1)
 
 
-def load(kernels, device) -> None:
-    """Compile and load the Warp modules of kernels in parallel, the last first: those of the solver take longest."""
-    modules = list({id(kernel.module): kernel.module for kernel in reversed(kernels)}.values())
-    workers = wp.config.load_module_max_workers or min(usable_cores(), COMPILERS)
+def modules_of(kernels) -> list[wp.Module]:
+    """The Warp modules of kernels, the last first: those of the solver take longest to compile."""
+    return list({id(kernel.module): kernel.module for kernel in reversed(kernels)}.values())
+
+
+def load(kernels, device, workers: int | None = None, done=lambda: None) -> None:
+    """Compile and load the Warp modules of kernels by `workers` threads; calls `done()` after each module.
+
+    By default there is a thread for each usable core, up to `COMPILERS`.
+    """
+    modules = modules_of(kernels)
+    workers = workers or wp.config.load_module_max_workers or min(usable_cores(), COMPILERS)
     blocks = [block_of(module.kernels.values()) if device.is_cuda else BLOCK for module in modules]
     for block in sorted(set(blocks), reverse=True):  # the solver's blocks are the larger ones
         chosen = [module for module, its in zip(modules, blocks, strict=True) if its == block]
-        load_together(device, chosen, block, workers)
+        load_together(device, chosen, block, workers, done)
 
 
 def lanes_for(count: int) -> int:

@@ -30,10 +30,14 @@ def default_threads(worlds: int) -> int:
 
 
 def usable_cores() -> int:
-    """The smallest of the cores by affinity, the limit of the control group, and OMP_NUM_THREADS."""
+    """The smallest of `allowed_cores` and OMP_NUM_THREADS."""
+    return min(allowed_cores(), _omp_limit() or sys.maxsize)
+
+
+def allowed_cores() -> int:
+    """The smaller of the cores by affinity and the limit of the control group."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limits = [affinity, _group_limit(), _omp_limit()]
-    return min(limit for limit in limits if limit is not None)
+    return min(affinity, _group_limit() or affinity)
 
 
 def _omp_limit() -> int | None:

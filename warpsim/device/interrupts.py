@@ -74,8 +74,8 @@ def undisturbed():
             before(*caught[-1])
 
 
-def load_together(device, modules: list[wp.Module], block: int, workers: int) -> None:
-    """`wp.force_load` of modules by `workers` threads.
+def load_together(device, modules: list[wp.Module], block: int, workers: int, done=lambda: None) -> None:
+    """`wp.force_load` of modules by `workers` threads; calls `done()` after each.
 
     On an interrupt, threads finish the modules that they have begun in the background and begin no others.
     """
@@ -86,10 +86,12 @@ def load_together(device, modules: list[wp.Module], block: int, workers: int) ->
     if workers <= 1 or len(modules) == 1:
         for module in modules:
             load(module)
+            done()
         return
     pool = concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="warpsim-compile")
     try:
-        for work in [pool.submit(load, module) for module in modules]:
+        for work in concurrent.futures.as_completed([pool.submit(load, module) for module in modules]):
             work.result()
+            done()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

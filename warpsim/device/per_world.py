@@ -10,10 +10,10 @@ from warpsim.kernels import worlds
 
 def assign(target: wp.array, source: wp.array) -> None:
     """target = source, both (worlds, …)."""
-    if is_listed():
-        return
     if listed_worlds() is not None:
         _launch(worlds.copy_words, [as_words(source), as_words(target)], target)
+        return
+    if is_listed():
         return
     with cut():
         wp.copy(rows(target), rows(source))
@@ -21,12 +21,12 @@ def assign(target: wp.array, source: wp.array) -> None:
 
 def fill(target: wp.array, value=0) -> None:
     """Set every entry of target (worlds, …) to `value`; over a list of worlds, to 0."""
-    if is_listed():
-        return
     if listed_worlds() is not None:
         if value != 0:
             raise ValueError(f"value is {value}; arrays are cleared over a list of worlds, not filled")
         _launch(worlds.clear_words, [as_words(target)], target)
+        return
+    if is_listed():
         return
     own = rows(target)
     with cut():

@@ -131,13 +131,15 @@ def over(worlds: Worlds):
 def listed():
     """Yield a list of the kernels that are launched inside.
 
-    Launches, `assign`, `fill` and sorts are not executed.
+    Launches, `assign`, `fill` and sorts are not executed. An outer list gets the kernels too.
     """
-    _recording.kernels = found = []
+    outer, found = _recording.kernels, []
+    _recording.kernels = found
     try:
         yield found
     finally:
-        _recording.kernels = None
+        _recording.kernels = outer
+        is_listed(*found)
 
 
 def is_listed(*kernels) -> bool:

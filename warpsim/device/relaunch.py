@@ -3,7 +3,8 @@
 
 import warp as wp
 
-from warpsim.device.copies import fill_struct, launch, recorded
+from warpsim.device.copies import copy, fill_struct, launch, recorded
+from warpsim.device.ranges import is_listed
 from warpsim.device.replay import capturing
 
 
@@ -31,6 +32,9 @@ class Relaunch:
 
     def __call__(self, arrays: dict[int, wp.array], fields: dict[int, dict[str, wp.array]]) -> None:
         """Launch with `arrays`, by the index of their argument, and the `fields` of structs, by index and name."""
+        if is_listed():
+            is_listed(copy(*self._launched[:2]))
+            return
         if capturing(self.device):  # a CPU graph needs the arrays themselves
             self.launch_afresh(arrays, fields)
             return

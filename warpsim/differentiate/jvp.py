@@ -49,11 +49,13 @@ class Pushforward:
         kept = self._kept[key]
         kept.load(found)
         if reason:
+            stepper.compile_once("jvp", kept.push_jacobians)
             stepper.reverse_linearizer.fill(h, state, control, tau, kept.jacobians)
             stepper.replay.run(("jvp", id(kept)), kept.push_jacobians)
         else:
             linearizer = stepper.linearizer
             linearizer.load(state, control, tau)
+            stepper.compile_once(("jvp", *found), lambda: kept.push_columns(linearizer, h))
             stepper.replay.run(("jvp", id(kept), h), lambda: kept.push_columns(linearizer, h))
         return kept.out
 

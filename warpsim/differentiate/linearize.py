@@ -486,6 +486,7 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, mocap_jacobi
         linearizer = sim._stepper.linearizer
         columns = linearizer.columns(force, names)
         linearizer.load(state, control, tau)
+        sim._stepper.compile_once(("linearize", force, names), lambda: linearizer.launch(sim.dt, columns, out))
         key = ("linearize", id(columns), *(array.ptr for array in out.arrays().values()))
         sim._stepper.replay.run(key, lambda: linearizer.launch(sim.dt, columns, out))
     return out

@@ -40,6 +40,8 @@ class ReverseLinearizer:
     def fill(self, h: float, state, control, tau, out) -> None:
         """Write the Jacobians of a step of h into the arrays of a `Linearization`."""
         stepper = self.stepper
+        stepper.compile(back=True)
+        stepper.compile_once("rows", lambda: self._launch(reverse_jacobian.next_row, stepper.worlds, [self.row]))
         parameters = {name: stepper.parameters[name] for name in out.parameters}
         saved = {name: wp.clone(getattr(stepper.diagnostics, name)) for name in stepper.diagnostics.NAMES}
         kept = self._hold_gradients()
