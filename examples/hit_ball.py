@@ -4,8 +4,9 @@
     python -m examples.hit_ball [out]            # writes out/hit_ball.png
 
 A two-link arm on a table shall send a ball to a goal. The cost says nothing of the hand, and all torques are 0 at first.
-While nothing touches the ball its motion has no derivative by the torques: `ws.ilqr` ends at once, "untouched", and Adam
-stands still. With `ws.GradientFromDistance` both find the ball.
+While nothing touches the ball its motion has no derivative by the torques: `ws.ilqr` without a fallback ends at once,
+"untouched", and Adam stands still. With `ws.GradientFromDistance` both find the ball. So does the default of `ws.ilqr`,
+which falls back to samples (docs/optimisers.md).
 """
 
 import pathlib
@@ -70,13 +71,13 @@ def simulator(option: ws.GradientFromDistance | None, **options) -> ws.Simulator
     )
 
 
-def plan(q: np.ndarray, goals: np.ndarray, options, iterations: int = 12) -> np.ndarray:
+def plan(q: np.ndarray, goals: np.ndarray, options, iterations: int = 12, fallback: str | None = None) -> np.ndarray:
     """Positions `(knots + 1, worlds, nq)` that `ws.ilqr` finds, each search from the controls of the one before."""
     cost = ws.Cost(lambda q, v, u: 0.02 * u, lambda q, v: 10.0 * (q[..., 2:4] - goals))
     found = np.zeros((KNOTS, WORLDS, 2))
     for option in options:
         sim = simulator(option)
-        result = ws.ilqr(sim, sim.state(q), found, cost, iterations=iterations)
+        result = ws.ilqr(sim, sim.state(q), found, cost, iterations=iterations, fallback=fallback)
         found = result.controls
     return result.q
 
@@ -150,6 +151,8 @@ def main(out: pathlib.Path, seed: int = SEED) -> None:
     """Search with and without derivatives before contact, and draw what was found."""
     q, goals = starts(seed)
     report("ws.ilqr, exact derivatives", q, goals, plan(q, goals, (None,))[-1])
+    sampled = plan(q, goals, (None,), iterations=60, fallback="cem")
+    report("ws.ilqr, samples where nothing is touched", q, goals, sampled[-1])
     found = plan(q, goals, OPTIONS)
     report("ws.ilqr, from a distance", q, goals, found[-1])
     report("Adam, exact derivatives", q, goals, shoot(q, goals, None, iterations=5))

@@ -38,7 +38,7 @@ def test_a_ball_that_is_never_hit_is_named():
     it, and from the plan of `ws.cem`, the ball is reached and nothing is said."""
     sim = arm_and_ball(0.05)
     start = sim.state()
-    plan = ws.ilqr(sim, start, guess(), PUSH)
+    plan = ws.ilqr(sim, start, guess(), PUSH, fallback=None)
     assert list(plan.status) == ["untouched"] * 2 and np.abs(plan.q[..., 1]).max() == 0.0
     assert (
         plan.notes[0].startswith("the controls never reach ball, on which the cost depends")
@@ -88,7 +88,7 @@ def test_a_reward_for_a_ball_that_is_never_hit():
     """A further cost that is no square counts as well."""
     sim = arm_and_ball(1.0, 1)
     cost = ws.Cost(lambda q, v, u: (0.1 * u, -v[..., 1]))
-    plan = ws.ilqr(sim, sim.state(), guess(1), cost)
+    plan = ws.ilqr(sim, sim.state(), guess(1), cost, fallback=None)
     assert list(plan.status) == ["untouched"]
 
 

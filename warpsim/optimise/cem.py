@@ -97,21 +97,42 @@ def cem(
     )
     substeps, draws = whole(substeps, "substeps", 1), generators(seed, sim.worlds)
     first = deviations(sim.model, noise, low, high)
-    mean, sigma, best, history, worlds = u, np.broadcast_to(first, u.shape), u, [], np.arange(sim.worlds)
+
+    def price(tried: np.ndarray) -> np.ndarray:
+        return rolled(sim, state, tried, cost, substeps)[2]
+
+    def draw() -> np.ndarray:
+        return noise_of(draws, (samples, *u[:, 0].shape), rho)
+
+    history, worlds = [], np.arange(sim.worlds)
+    search = updates(price, draw, u, low, high, first, elites=elites, kept=kept, least=least)
     with tape_paused():
         for _ in range(iterations):
-            tried = np.clip(mean + sigma * noise_of(draws, (samples, *u[:, 0].shape), rho), low, high)
-            tried[0], tried[1] = mean, best
-            _, _, costs = rolled(sim, state, tried, cost, substeps)
+            best, mean, costs = next(search)
             history.append(costs[1])
-            best = tried[np.argmin(costs, axis=0), :, worlds].swapaxes(0, 1)
-            mean, sigma = _fitted(tried, costs, elites, kept, mean, sigma, least * first)
         q, v, costs = rolled(sim, state, np.stack([best, mean]), cost, substeps)
     least_cost = np.argmin(costs, axis=0)
     value = costs[least_cost, worlds]
     found = (x[least_cost, :, worlds].swapaxes(0, 1) for x in (np.stack([best, mean]), q, v))
     status = np.where(np.isfinite(value), "iterations", "nonfinite")
     return Plan(*found, value, np.array([*history, value]), status)
+
+
+def updates(price, draw, u, low, high, first, *, elites, kept, least):
+    """Endless updates of the distribution, whose first mean is u `(knots, worlds, nu)` and first deviation `first`.
+
+    `price(samples)` gives costs `(samples, worlds)` of `(samples, knots, worlds, nu)`, and `draw()` as much noise. Each
+    update yields the best controls so far, the next mean, and the costs, of which the second is that of the best
+    controls before.
+    """
+    mean, sigma, best, worlds = u, np.broadcast_to(first, u.shape), u, np.arange(u.shape[1])
+    while True:
+        tried = np.clip(mean + sigma * draw(), low, high)
+        tried[0], tried[1] = mean, best
+        costs = price(tried)
+        best = tried[np.argmin(costs, axis=0), :, worlds].swapaxes(0, 1)
+        mean, sigma = _fitted(tried, costs, elites, kept, mean, sigma, least * first)
+        yield best, mean, costs
 
 
 def _fitted(tried, costs, elites, kept, mean, sigma, least):

@@ -30,7 +30,9 @@ class Plan:
                        or "nonfinite" (the first motion, or its cost, is not finite; the controls are the given ones)
     gains              (knots, worlds, nu, 2 nv) of `ilqr`: u + K (δq, v - v̂), δq = model.difference(q̂, q); else None
     effective_samples  (worlds,) of `mppi`: 1 / Σ w² of the last iteration's weights; else None
-    notes              per world of `ilqr` a sentence that names the bodies that the controls never reach, or ""
+    notes              per world of `ilqr` sentences that name the bodies that the controls never reach, and say where
+                       derivatives misled it and what samples found; or ""
+    fallbacks          (worlds,) of `ilqr`: how often it went on from lower costs that its fallback found; else None
     """
 
     controls: np.ndarray
@@ -42,6 +44,7 @@ class Plan:
     gains: np.ndarray | None = None
     effective_samples: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    fallbacks: np.ndarray | None = None
 
     def __repr__(self) -> str:
         knots, worlds = self.controls.shape[:2]
