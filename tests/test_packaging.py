@@ -13,8 +13,10 @@ import venv
 import zipfile
 
 import pytest
+import warp as wp
 
 import warpsim as ws
+from warpsim.kernels import cpu_target
 from warpsim.tools import kernel_modules
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -30,6 +32,41 @@ sim = ws.Simulator(ws.load(sys.argv[1]), worlds=2, device="cpu")
 trajectory = sim.rollout(sim.state(), steps=10)
 assert [ws.load(ws.robots.path(name)).name for name in ws.robots.names()] == ws.robots.names()
 print("steps", trajectory.steps, "time", round(float(trajectory.time.numpy()[-1, 0]), 9))
+"""
+
+# A step, a gradient, another solver and an environment: what they compute, and how often something was compiled.
+STARTS = """
+import hashlib, sys
+import gymnasium
+import warp as wp
+compiled, usual = [], wp._src.context.Module._compile
+wp._src.context.Module._compile = lambda module, *a, **k: compiled.append(module.name) or usual(module, *a, **k)
+import warpsim as ws
+def tell(what, *arrays):
+    print(what, hashlib.sha256(b"".join(x.tobytes() for x in arrays)).hexdigest(), len(compiled))
+model = ws.load(ws.robots.path("hopper"))
+sim = ws.Simulator(model, 2, device="cpu", requires_grad=True)
+state = sim.step(sim.state())
+tell("step", state.q.numpy(), state.v.numpy())
+start = sim.state()
+with wp.Tape() as tape:
+    end = sim.step(start)
+tape.backward(grads={end.q: wp.ones_like(end.q)})
+tell("gradient", start.q.grad.numpy(), start.v.grad.numpy())
+lcp = ws.Simulator(model, 2, device="cpu", solver=ws.LCP())
+state = lcp.step(lcp.state())
+tell("LCP", state.q.numpy(), state.v.numpy())
+gymnasium.register_envs(ws.envs)
+env = gymnasium.make_vec("warpsim/Hopper-v0", num_envs=2, vectorization_mode="vector_entry_point", device="cpu")
+env.reset(seed=1)
+tell("environment", env.step(0.0 * env.action_space.sample())[0])
+"""
+# Objects of all modules that a program has loaded.
+OBJECTS = """
+import pathlib
+from warpsim.tools import kernel_objects
+names = kernel_objects.loaded_names()
+kernel_objects.write_objects(pathlib.Path(sys.argv[1]), [kernel_objects.compile_module(name) for name in names])
 """
 
 
@@ -75,12 +112,30 @@ def wheel(tmp_path_factory) -> pathlib.Path:
     """The wheel, built from the checkout into a temporary folder."""
     if importlib.util.find_spec("hatchling") is None:
         pytest.skip("hatchling is not installed")
-    folder = tmp_path_factory.mktemp("wheel")
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+def build_wheel(folder: pathlib.Path, objects: str = "") -> pathlib.Path:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    environment = dict(os.environ, WARPSIM_OBJECTS=objects)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     (path,) = folder.glob("*.whl")
     return path
+
+
+def install(wheel: pathlib.Path, place: pathlib.Path) -> pathlib.Path:
+    """The Python of a fresh environment with the wheel in it.
+
+    The dependencies are borrowed from the environment of the tests, which keeps tests off the network.
+    """
+    venv.create(place, with_pip=False)
+    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+    own = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--quiet", str(wheel)]
+    subprocess.run([*command, "--disable-pip-version-check"], check=True)
+    (own / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
 
 
 def test_wheel_holds_the_package_and_nothing_else(wheel):
@@ -98,17 +153,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
 
 
 def test_installed_wheel_runs_without_the_checkout(wheel, assets, tmp_path):
-    """A fresh environment with the wheel in it, far from the checkout, rolls out the ant and has the command.
-
-    The dependencies are borrowed from the environment of the tests, which keeps this test off the network.
-    """
-    place = tmp_path / "venv"
-    venv.create(place, with_pip=False)
-    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
-    own = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--quiet", str(wheel)]
-    subprocess.run([*command, "--disable-pip-version-check"], check=True)
-    (own / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    """A fresh environment with the wheel in it, far from the checkout, rolls out the ant and has the command."""
+    python = install(wheel, tmp_path / "venv")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
         [str(python), "-c", ROLLOUT, assets("ant")], cwd=tmp_path, env=environment, capture_output=True, text=True
@@ -118,6 +164,53 @@ def test_installed_wheel_runs_without_the_checkout(wheel, assets, tmp_path):
     script = python.parent / "warpsim"
     done = subprocess.run([str(script), "devices", "--json"], cwd=tmp_path, env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(cpu_target.FLAGS is None, reason="objects are for Linux on x86-64-v3")
+def test_wheel_with_compiled_kernels_compiles_nothing(wheel, tmp_path):
+    """From the installed wheel a step, a gradient, LCP and an environment compile nothing, write nothing to an empty cache
+    that cannot be written, and compute the bits of the checkout, also with one thread and in two processes at once.
+
+    The wheel has the objects of the modules that this program loads; `make wheel` makes one with all.
+    """
+    objects, cache = tmp_path / "objects", tmp_path / "cache" / wp.__version__
+    command = [sys.executable, "-c", STARTS + OBJECTS, str(objects)]
+    checkout = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(command, cwd=tmp_path, env=checkout, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = [line.split()[:2] for line in done.stdout.splitlines()]
+    assert [what for what, _ in expected] == ["step", "gradient", "LCP", "environment"]
+
+    path = build_wheel(tmp_path / "wheel", str(objects))
+    assert path.name == f"warpsim-{ws.__version__}-py3-none-manylinux_2_28_x86_64.whl"
+    inside = zipfile.ZipFile(path)
+    (metadata,) = (name for name in inside.namelist() if name.endswith("/METADATA"))
+    assert f"Requires-Dist: warp-lang=={'.'.join(wp.__version__.split('.')[:2])}.*" in inside.read(metadata).decode()
+    more = set(inside.namelist()) - set(zipfile.ZipFile(wheel).namelist())
+    assert all(name.startswith("warpsim/objects/") for name in more) and len(more) > 20
+
+    python = install(path, tmp_path / "venv")
+    cache.mkdir(parents=True)
+    cache.chmod(0o555)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment |= {"WARP_CACHE_PATH": str(cache.parent), "OMP_NUM_THREADS": "1"}
+    runs = [
+        subprocess.Popen(
+            [str(python), "-c", STARTS],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for run in runs:
+        out, error = run.communicate()
+        assert run.returncode == 0, error
+        assert [line.split() for line in out.splitlines()] == [[*line, "0"] for line in expected]
+        assert "compiles kernels here" not in error
+    assert list(cache.parent.iterdir()) == [cache] and not list(cache.iterdir())
 
 
 def test_every_file_says_its_licence():
