@@ -138,6 +138,7 @@ blender: $(VENV)/test.stamp build/bpy/stamp
 nightly: test corpus gpu-proof
 	WARPSIM_CORPUS=build/corpus $(BIN)/python -m pytest -n 0 tests/test_corpus.py tests/test_shipped_examples.py
 	$(BIN)/python -m warpsim.tools.kernel_modules --machine-code all
+	$(MAKE) --no-print-directory wheel
 	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --impacts --out benchmarks/results

@@ -22,6 +22,7 @@ folder into the wheel.
 
 import argparse
 import concurrent.futures
+import concurrent.futures.process
 import json
 import multiprocessing
 import pathlib
@@ -29,6 +30,7 @@ import shutil
 import sys
 import tempfile
 import time
+import zlib
 from typing import NamedTuple
 
 import warp as wp
@@ -171,7 +173,12 @@ def main(argv=None) -> int:
             name = result.name.removeprefix(PREFIX)
             print(f"{count:4d}/{len(names)} {name:52s} {result.seconds:6.1f} s {result.error or ''}", flush=True)
 
-    results = compile_all(names, asked.workers, done)
+    try:
+        results = compile_all(names, asked.workers, done)
+    except concurrent.futures.process.BrokenProcessPool:
+        print(f"a process that compiled was ended, perhaps for want of memory: each takes up to 1 GB; "
+              f"--workers is {asked.workers}. What is compiled stays in the cache.", file=sys.stderr)  # fmt: skip
+        return 1
     failed = [result.name for result in results if result.error]
     fresh = sum(result.fresh for result in results)
     print(f"{len(results)} modules, {fresh} compiled, {len(results) - fresh - len(failed)} found in the cache, "
@@ -181,8 +188,9 @@ def main(argv=None) -> int:
         return 1
     if asked.out:
         folder = write_objects(asked.out, results)
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        print(f"{folder}: {len(results)} objects, {size / 1e6:.1f} MB")
+        texts = [path.read_bytes() for path in folder.iterdir()]
+        size, packed = (sum(map(len, found)) / 1e6 for found in (texts, map(zlib.compress, texts)))
+        print(f"{folder}: {len(results)} objects, {size:.2f} MB, {packed:.2f} MB in a wheel")
     return 0
 
 
