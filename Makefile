@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
 #   make demo | test | lint | types | docs | bench | wheel | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
-# Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
+# Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), DEMO_ARGS (as --no-open), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,9 +10,14 @@ export WARP_CACHE_PATH ?= $(CURDIR)/.warp_cache
 # Texts are UTF-8, whatever the shell's locale.
 export PYTHONUTF8 := 1
 PYTEST_ARGS ?= -n 2
+DEMO_ARGS ?=
 BENCH_ARGS ?=
 BLENDER_PYTHON ?= python3.11
 CUDA_ARGS ?=
+
+# Without --no-compile pip compiles every file of every package; this way Python compiles those that are imported, once.
+SETUP_LINE := -I warpsim/tools/setup_line.py
+INSTALL := $(BIN)/python $(SETUP_LINE) packages -m pip install --disable-pip-version-check --no-compile
 
 .PHONY: demo test lint types docs docs-nightly docs-links bench wheel cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
@@ -29,31 +34,31 @@ FORWARD ?= not gradient and not adjoint and not turn
 .DEFAULT_GOAL := demo
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) $(SETUP_LINE) "environment $(VENV)" -m venv $(VENV)
 
 # The stamps make the second run quick; a change of pyproject.toml installs again.
 $(VENV)/demo.stamp: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[demo]"
+	@$(INSTALL) -e ".[demo]"
 	@touch $@
 
 $(VENV)/test.stamp: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,demo]"
+	@$(INSTALL) -e ".[test,demo]"
 	@touch $@ $(VENV)/demo.stamp
 
 $(VENV)/bench.stamp: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	@$(INSTALL) -e ".[bench]"
 	@touch $@
 
 $(VENV)/docs.stamp: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@$(INSTALL) -e ".[docs]"
 	@touch $@
 
 $(VENV)/cuda.stamp: $(VENV)/demo.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[demo,cuda]"
+	@$(INSTALL) -e ".[demo,cuda]"
 	@touch $@
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/warpsim demo --device cpu
+	@$(BIN)/warpsim demo --device cpu $(DEMO_ARGS)
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -73,7 +78,7 @@ docs: $(VENV)/docs.stamp
 
 # The same with the tutorials run and their output shown.
 docs-nightly: $(VENV)/docs.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs,train]"
+	@$(INSTALL) -e ".[docs,train]"
 	DOCS_EXECUTE=force $(SPHINX) -E -b html . build/site
 
 # Links that leave the site; asks every one of them.
@@ -155,7 +160,7 @@ nightly: test corpus gpu-proof
 	$(BIN)/python -m benchmarks.usd_streaming --out benchmarks/results
 	$(MAKE) --no-print-directory blender
 	$(BIN)/python -m benchmarks.soak --out benchmarks/results
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[train,sb3,jax]" example-robot-data
+	@$(INSTALL) -e ".[train,sb3,jax]" example-robot-data
 	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/envs tests/test_tutorials.py
 	$(MAKE) --no-print-directory docs-nightly
 	$(BIN)/python -m benchmarks.envs --out benchmarks/results

@@ -18,6 +18,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
+from warpsim.base.extras import import_or_explain
 from warpsim.contact import collision
 from warpsim.contact.broadphase import LARGEST_LIST
 from warpsim.tools.bench import machine
@@ -138,8 +139,7 @@ def crossover(rows: list[dict]) -> tuple[float, float] | None:
 
 def plot(result: dict, path: pathlib.Path) -> None:
     """Both curves, a line of slope 1, and the crossover."""
-    import matplotlib.pyplot as plt
-
+    plt = import_or_explain("matplotlib.pyplot", "show")
     rows = result["search"]
     n = np.array([r["spheres"] for r in rows], dtype=float)
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")

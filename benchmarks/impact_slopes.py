@@ -21,6 +21,7 @@ import sys
 import numpy as np
 
 from benchmarks import impact_scenes, impacts
+from warpsim.base.extras import import_or_explain
 from warpsim.tools.bench import machine
 
 STEPS = (0.01, 0.005, 0.0025, 0.00125, 0.000625)  # [s]
@@ -159,7 +160,7 @@ def report(result: dict) -> str:
 
 def draw(result: dict, path: pathlib.Path) -> None:
     """Left: the outcome against the start, with its teeth. Right: slope over true slope against the step length."""
-    import matplotlib
+    matplotlib = import_or_explain("matplotlib", "show")
     from matplotlib.figure import Figure
 
     matplotlib.rcParams["svg.hashsalt"] = "warpsim"  # the same file on every run

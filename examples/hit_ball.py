@@ -16,6 +16,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
+from warpsim.base.extras import import_or_explain
 
 LINKS, RADIUS, MASS = (0.3, 0.25), 0.05, 0.2  # lengths of the arm [m], ball [m], [kg]
 WORLDS, KNOTS, DT = 8, 100, 0.01
@@ -133,9 +134,7 @@ def report(name: str, q: np.ndarray, goals: np.ndarray, end: np.ndarray) -> int:
 
 def plot(path_of_hand: np.ndarray, path_of_ball: np.ndarray, goals: np.ndarray, file: pathlib.Path) -> None:
     """What `ws.ilqr` found, from above."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 6), layout="constrained")
+    figure = import_or_explain("matplotlib.figure", "show").Figure(figsize=(12, 6), layout="constrained")
     for w, axis in enumerate(figure.subplots(2, WORLDS // 2).flat):
         axis.plot(*path_of_hand[:, w].T, color="#8a919c", label="hand")
         axis.plot(*path_of_ball[:, w].T, color="#2f6fb0", linewidth=3, label="ball")
@@ -149,6 +148,7 @@ def plot(path_of_hand: np.ndarray, path_of_ball: np.ndarray, goals: np.ndarray, 
 
 def main(out: pathlib.Path, seed: int = SEED) -> None:
     """Search with and without derivatives before contact, and draw what was found."""
+    import_or_explain("matplotlib", "show")  # before the work, not after it
     q, goals = starts(seed)
     report("ws.ilqr, exact derivatives", q, goals, plan(q, goals, (None,))[-1])
     sampled = plan(q, goals, (None,), iterations=60, fallback="cem")

@@ -15,6 +15,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
+from warpsim.base.extras import import_or_explain
 from warpsim.tools.demo import robot_path
 from warpsim.tools.runs import smooth_controls
 
@@ -100,9 +101,7 @@ def learn(worlds: int = WORLDS, iterations: int = 150, seed: int = 0):
 
 def plot(history: np.ndarray, trajectory: ws.Trajectory, controls: np.ndarray, path) -> None:
     """Costs by iteration, the path of the best hop, and its torques."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 4), layout="constrained")
+    figure = import_or_explain("matplotlib.figure", "show").Figure(figsize=(12, 4), layout="constrained")
     axes = figure.subplots(1, 3)
     axes[0].semilogy(history, color="#8a919c", linewidth=0.5)
     axes[0].semilogy(history.min(axis=1), color="#2f6fb0", linewidth=2, label="best")
@@ -122,6 +121,7 @@ def plot(history: np.ndarray, trajectory: ws.Trajectory, controls: np.ndarray, p
 
 def main(out: pathlib.Path) -> None:
     """Learn, and write the plot and the USD stage."""
+    import_or_explain("matplotlib", "show")  # before the work, not after it
     history, trajectory, controls = learn()
     q = trajectory.q.numpy()[:, 0]
     airborne = (trajectory.diagnostics["contacts"].numpy() == 0).mean() * STEPS * DT

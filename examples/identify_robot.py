@@ -15,6 +15,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
+from warpsim.base.extras import import_or_explain
 from warpsim.tools.demo import robot_path
 from warpsim.tools.runs import smooth_controls
 
@@ -141,9 +142,7 @@ def batched_bfgs(function, x: np.ndarray, iterations: int, longest: float = 0.3)
 
 def plot(problem: Identification, guesses: np.ndarray, path) -> None:
     """Errors of the three factors by iteration, and found against true ones."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 7), layout="constrained")
+    figure = import_or_explain("matplotlib.figure", "show").Figure(figsize=(12, 7), layout="constrained")
     axes = figure.subplots(2, 3)
     errors = np.abs(np.exp(guesses) / problem.truth - 1)
     for k, name in enumerate(UNKNOWNS):
@@ -167,6 +166,7 @@ def identify(problem: Identification, horizons=HORIZONS, iterations: int = 10) -
 
 def main(out: pathlib.Path) -> None:
     """Identify, and write the plot and the USD stage of eight robots."""
+    import_or_explain("matplotlib", "show")  # before the work, not after it
     problem = Identification()
     guesses = identify(problem)
     errors = np.abs(np.exp(guesses[-1]) / problem.truth - 1)

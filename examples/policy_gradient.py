@@ -28,6 +28,7 @@ import torch
 import warp as wp
 
 import warpsim as ws
+from warpsim.base.extras import import_or_explain
 from warpsim.tools.demo import robot_path
 from warpsim.tools.runs import perturbed_start
 
@@ -204,9 +205,7 @@ def random_search(env_steps: int, worlds: int = ARS_WORLDS, steps: int = 100, se
 
 def plot(learned: np.ndarray, searched: np.ndarray, path) -> None:
     """Speed by env-steps and by CPU time."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4), layout="constrained")
+    figure = import_or_explain("matplotlib.figure", "show").Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for axis, column, label in zip(axes, (0, 1), ("env-steps", "CPU time [s]"), strict=True):
         axis.plot(learned[:, column], learned[:, 2], color="#2f6fb0", label="analytic policy gradient")
@@ -219,6 +218,7 @@ def plot(learned: np.ndarray, searched: np.ndarray, path) -> None:
 
 def main(out: pathlib.Path) -> None:
     """Learn both ways, and write the plot and the USD stage of nine walking ants."""
+    import_or_explain("matplotlib", "show")  # before the work, not after it
     torch.set_num_threads(1)  # the networks are small
     policy, learned = learn()
     _, searched = random_search(int(learned[-1, 0]))

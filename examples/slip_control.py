@@ -16,6 +16,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.pressure import pitch, pitch_slope, spatula_gripper, spatula_start
+from warpsim.base.extras import import_or_explain
 
 H, FIRM, LOOSE = 0.02, 16.0, 1.0  # [s], [N]
 PERIOD, PHASES, CLOSING, GOAL = 4.8, 5, 0.2, -30.0  # of 3: [s], time in which the grip closes [s], and the pitch [deg]
@@ -151,9 +152,7 @@ def agreement(slopes, beside) -> float:
 
 def plot(errors, factors, path: ws.Trajectory, file) -> None:
     """Errors by iteration of 1 and 2, and the pitch of 3."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 3.6), layout="constrained")
+    figure = import_or_explain("matplotlib.figure", "show").Figure(figsize=(12, 3.6), layout="constrained")
     a, b, c = figure.subplots(1, 3)
     a.semilogy(np.abs(errors), "o-")
     a.set(title="turn of exactly -5°: error by iteration", xlabel="iteration", ylabel="[deg]")
@@ -168,6 +167,7 @@ def plot(errors, factors, path: ws.Trajectory, file) -> None:
 
 def main(out: pathlib.Path) -> None:
     """All three, with a plot and the USD stage of the last."""
+    import_or_explain("matplotlib", "show")  # before the work, not after it
     out.mkdir(exist_ok=True)
     grips, errors, *slopes = turn_exactly()
     print(

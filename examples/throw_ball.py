@@ -14,6 +14,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
+from warpsim.base.extras import import_or_explain
 
 THROWERS, NEAR, FAR, LOW, HIGH = 16, 2.0, 4.0, 0.8, 1.2  # they stand so far away and let go so high [m]
 TARGET = np.array([0.0, 0.0, 0.5])
@@ -94,9 +95,7 @@ def learn(iterations: int = 12, seed: int = 0):
 
 def plot(history: np.ndarray, flights, path) -> None:
     """Flights before and after, seen from the side, and the misses by iteration."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 4), layout="constrained")
+    figure = import_or_explain("matplotlib.figure", "show").Figure(figsize=(12, 4), layout="constrained")
     axes = figure.subplots(1, 3)
     for axis, flight, title in zip(
         axes, flights, ("first throws", f"after {len(history) - 1} iterations"), strict=False
@@ -116,6 +115,7 @@ def plot(history: np.ndarray, flights, path) -> None:
 
 def main(out: pathlib.Path) -> None:
     """Learn, and write the plot and the USD stage."""
+    import_or_explain("matplotlib", "show")  # before the work, not after it
     history, flights = learn()
     print(f"worst miss: {history[0].max():.2f} m at first, {1000 * history[-1].max():.1g} mm at last")
     out.mkdir(exist_ok=True)

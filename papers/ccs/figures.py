@@ -27,6 +27,7 @@ from papers.ccs import foundation, literal
 from papers.ccs.program import PrintedSimulator
 from papers.tables import made_on, results_folder, table
 from scenes import compliant as scenes
+from warpsim.base.extras import import_or_explain
 from warpsim.files.output import replacing
 from warpsim.tools.bench import machine
 
@@ -436,9 +437,7 @@ def printed_tables(found: dict) -> list[str]:
 
 def figure(path: pathlib.Path, found: dict) -> None:
     """Energy of the pendulum, restitution at the stop, incline, time of the stack."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    import_or_explain("matplotlib", "show").use("Agg")
     import matplotlib.pyplot as plt
 
     axes = plt.subplots(1, 4, figsize=(13, 2.8), layout="constrained")[1]

@@ -26,6 +26,7 @@ from papers.tables import formatted, made_on, results_folder
 from scenes.examples import asset, clutter, stack
 from scenes.lcp_samples import BoxedLCP, natural_residual, stack_problems
 from scenes.rigid import GAITS, REFERENCE, SCENES, block, gait, spheres
+from warpsim.base.extras import import_or_explain
 from warpsim.solve.lcp.lcp import CLAMPING, CLASSES, IMPULSES, NOTHING, SEPARATING, LCPSolver
 from warpsim.tools.bench import machine
 
@@ -282,9 +283,7 @@ def markdown(result: dict[str, list[dict]], host: dict) -> str:
 
 def figure(path: pathlib.Path, result: dict[str, list[dict]]) -> None:
     """Warm starts against the step size, and CPU time against contacts."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    import_or_explain("matplotlib", "show").use("Agg")
     import matplotlib.pyplot as plt
     from matplotlib.ticker import NullFormatter
 

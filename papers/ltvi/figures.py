@@ -26,6 +26,7 @@ import warpsim as ws
 from papers.ltvi.baselines import install
 from papers.tables import made_on, results_folder, table
 from scenes.bodies import link_chain
+from warpsim.base.extras import import_or_explain
 from warpsim.tools.bench import machine
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -286,8 +287,7 @@ def python_step(data, links: int = 10, steps: int = 2000) -> float:
 
 def figure(path, energies, errors, counts, table) -> None:
     """Four panels: Figs. 2(b), 3, 4(a) and 4(b)."""
-    import matplotlib.pyplot as plt
-
+    plt = import_or_explain("matplotlib.pyplot", "show")
     fig, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
     ax = axes[0, 0]
     for (label, E), style in zip(energies.items(), ("-", "-", "--"), strict=True):

@@ -27,6 +27,7 @@ import warp as wp
 import warpsim as ws
 from papers.tables import formatted, made_on, results_folder
 from scenes.jar import BASE_MASS, FINGER_MASS, GRAVITY, Jar, lid_puller, pull_off_force
+from warpsim.base.extras import import_or_explain
 from warpsim.tools.bench import machine
 
 FRICTIONS = (0.3, 0.5, 0.7, 1.0)
@@ -194,8 +195,8 @@ def stage_1(out: pathlib.Path | None, plots: pathlib.Path | None) -> None:
 
 def stage_2(chosen: argparse.Namespace) -> int:
     """The task in many worlds at `TOLERANCE`, in one at each other tolerance; 2 without the robots' files."""
-    from matplotlib.image import imsave
-
+    if chosen.plots is not None:
+        imsave = import_or_explain("matplotlib.image", "show").imsave
     from papers.sap import task_tables, two_arms
     from scenes.two_arms import folders, task_scene
 

@@ -5,6 +5,8 @@ import pathlib
 
 import numpy as np
 
+from warpsim.base.extras import import_or_explain
+
 BLUE, RED, GREEN, GREY = "#2f6fb0", "#c4473a", "#4b9560", "#8a919c"
 SCHEME_COLOURS = {"symplectic Euler": BLUE, "midpoint": GREEN, "implicit Euler": RED}
 SOLVERS = {"clarabel": ("Clarabel", RED), "sap": ("SAP", BLUE)}
@@ -22,11 +24,9 @@ def column(rows: list[dict], key: str, **chosen) -> np.ndarray:
 
 def new_figure(size, rows: int, columns: int):
     """A figure on its own canvas, and its axes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
+    agg = import_or_explain("matplotlib.backends.backend_agg", "show")
+    figure = agg.Figure(figsize=size, layout="constrained")
+    agg.FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False)
     for a in axes.flat:
         a.grid(True, color="0.9", linewidth=0.6)

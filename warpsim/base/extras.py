@@ -8,11 +8,12 @@ TORCH = ("train", "torch", "sb3", "export")  # extras that install torch
 
 
 def import_or_explain(module: str, extra: str):
-    """Import an optional package. The error names the extra that installs it."""
+    """Import an optional package or a module of it. The error names the package and the extra that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f"{module} is not installed; run: {_first(extra)}pip install 'warpsim[{extra}]'") from error
+        package = module.partition(".")[0]
+        raise ImportError(f"{package} is not installed; run: {_first(extra)}pip install 'warpsim[{extra}]'") from error
 
 
 def _first(extra: str) -> str:

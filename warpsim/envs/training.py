@@ -305,9 +305,15 @@ def _curve_of(folder: pathlib.Path) -> list:
 
 
 def _show(trajectory, folder: pathlib.Path, video: bool) -> None:
-    """Write page and stage of the policy. A robot without visible geoms has none, which is reported."""
+    """Write page and stage of the policy. What cannot be written is left out with a warning.
+
+    A robot without visible geoms has neither; the page needs viser.
+    """
     try:
-        trajectory.to_html(folder / PAGE)
+        try:
+            trajectory.to_html(folder / PAGE)
+        except ImportError as error:
+            warnings.warn(f"{folder} has no page of the policy: {error}", stacklevel=3)
         trajectory.to_usd(folder / STAGE, spacing=2.0)
         if video:
             trajectory.to_video(folder / VIDEO)

@@ -11,6 +11,7 @@ import dataclasses
 import numpy as np
 
 from warpsim.base.checks import flag, positive
+from warpsim.base.extras import import_or_explain
 from warpsim.files.output import check_file, replacing
 from warpsim.files.patch_frames import (
     above_floors,
@@ -28,7 +29,7 @@ from warpsim.files.scene import (
 from warpsim.files.usd.usd_worlds import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
 from warpsim.show.bands import band_colors, bands, largest_triangles
-from warpsim.show.live.address import need_viser, quiet_server
+from warpsim.show.live.address import quiet_server
 from warpsim.show.page_scene import RECORDED, add_group, set_up, shape_groups
 from warpsim.show.strings import Strings, in_corner
 from warpsim.state.trajectory import warn_undrawn, world_indices
@@ -46,7 +47,7 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
     if flag(patches, "patches"):
         refuse_without_fields(trajectory.model)
         trajectory = dataclasses.replace(trajectory, model=see_through(trajectory.model))
-    need_viser("web")
+    import_or_explain("viser", "show")
     path = check_file(path)
     if spacing is not None:
         spacing = positive(spacing, "spacing", "m")

@@ -3,11 +3,11 @@
 
 import base64
 import html
-import io
 
 import numpy as np
 
 from warpsim.base.checks import short
+from warpsim.model.looks import encode_png
 from warpsim.state import FLAG_NAMES
 
 PICTURED = 9  # worlds in the image
@@ -54,8 +54,6 @@ def _last_step(trajectory) -> dict[str, str]:
 
 def _picture(trajectory) -> str:
     """The last row of the first worlds whose positions are finite, as an inline PNG."""
-    from matplotlib.image import imsave
-
     from warpsim.show.render import render_image
 
     row = [trajectory.frames - 1]
@@ -64,7 +62,6 @@ def _picture(trajectory) -> str:
     q, mocap = q[good], None if trajectory.mocap is None else trajectory.rows("mocap", row)[0][:PICTURED][good]
     if not len(q) or not trajectory.model.ngeom:
         return ""
-    data = io.BytesIO()
-    imsave(data, render_image(trajectory.model, q, width=WIDTH, height=HEIGHT, samples=1, mocap=mocap), format="png")
-    text = base64.b64encode(data.getvalue()).decode()
+    image = render_image(trajectory.model, q, width=WIDTH, height=HEIGHT, samples=1, mocap=mocap)
+    text = base64.b64encode(encode_png(image)).decode()
     return f'<img alt="the last frame" width="{WIDTH}" height="{HEIGHT}" src="data:image/png;base64,{text}">'

@@ -10,6 +10,7 @@ import pathlib
 import numpy as np
 
 from warpsim.base.checks import positive
+from warpsim.base.extras import import_or_explain
 from warpsim.files.output import check_file, replacing
 from warpsim.model.host_kinematics import body_poses
 from warpsim.model.model import JointType
@@ -28,9 +29,7 @@ def check_plot(path) -> pathlib.Path:
     path = check_file(path)
     if not path.suffix:
         return check_file(path.with_name(path.name + ".png"))
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    known = FigureCanvasBase.get_supported_filetypes()
+    known = import_or_explain("matplotlib.backend_bases", "show").FigureCanvasBase.get_supported_filetypes()
     if path.suffix[1:].lower() not in known:
         raise ValueError(f"{path}: the name must end in one of {', '.join(f'.{name}' for name in sorted(known))}")
     return path
@@ -42,11 +41,7 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
     `worlds`: None for all, n for the first n, or a list. Lines are single worlds; bands are the 5th to 95th percentile
     of all chosen worlds. `tolerance` draws the solver's stopping tolerance beside the momentum error.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib; install it with: pip install 'matplotlib>=3.9'") from error
+    agg = import_or_explain("matplotlib.backends.backend_agg", "show")
     if tolerance is not None:
         positive(tolerance, "tolerance")
     if path is not None:
@@ -55,8 +50,8 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
     rows = np.unique(np.linspace(0, trajectory.frames - 1, min(trajectory.frames, POINTS)).astype(int))
     time = trajectory.clock()[rows]
     base = _base_positions(trajectory, rows, chosen)
-    figure = Figure(figsize=(12, 11), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = agg.Figure(figsize=(12, 11), layout="constrained")
+    agg.FigureCanvasAgg(figure)
     figure.suptitle(
         f"{trajectory.model.name}: {_worlds(len(chosen))}, {trajectory.steps} steps, {trajectory.duration:.3g} s",
         fontsize=14,

@@ -27,6 +27,7 @@ from warpsim.files.scene import (
 from warpsim.files.shapes import triangles
 from warpsim.model.geometry import rotation_matrix
 from warpsim.model.host_kinematics import body_poses, geom_poses
+from warpsim.model.looks import encode_png
 from warpsim.model.model import GeomType, Mesh
 from warpsim.show.bands import band_colors, bands
 
@@ -86,12 +87,10 @@ class _Solid:
 
 def render_png(model, q, path, camera: Camera | None = None, width: int = 960, height: int = 540, **options) -> None:
     """Write a PNG of `model` at `q`; options are as in `render_image`."""
-    from matplotlib.image import imsave
-
     path = check_file(path)
     image = render_image(model, q, camera, width, height, **options)
     with replacing(path) as new:
-        imsave(new, image, format="png")
+        new.write_bytes(encode_png(image))
 
 
 def render_image(

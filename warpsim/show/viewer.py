@@ -9,6 +9,7 @@ import numpy as np
 
 from warpsim.base.annotations import Numbers, Selection
 from warpsim.base.checks import positive, short
+from warpsim.base.extras import import_or_explain
 from warpsim.device.threads import holds
 from warpsim.model.geometry import rotate
 from warpsim.show.live.curves import Curves, curve_names
@@ -62,7 +63,7 @@ class Viewer:
     OSError
         The port is in use.
     ImportError
-        viser is not installed.
+        viser is not installed (`pip install 'warpsim[show]'`).
 
     Notes
     -----
@@ -89,6 +90,7 @@ class Viewer:
 
         if not isinstance(sim, Simulator):
             raise ValueError(f"sim is {short(sim)}; give a Simulator (a Trajectory has to_html and `warpsim view`)")
+        import_or_explain("viser", "show")
         if state is None:
             state = sim.state()
         sim._stepper.check_state(state)

@@ -283,6 +283,7 @@ class Trajectory(NamesOfTrajectory):
         patches: bool = False,
     ) -> None:
         """Write one stand-alone web page with play, pause and scrub controls; it opens without a network.
+        It needs viser (`pip install 'warpsim[show]'`).
 
         `worlds`: as in `to_usd`, but at most 64 by default. `fps` [1/s]: rate of the frames kept. `spacing` [m]:
         distance of the worlds. `patches`: as in `to_usd`, with their color scale.
@@ -340,7 +341,7 @@ class Trajectory(NamesOfTrajectory):
         """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame.
 
         If the base stands still, positions and velocities of the joints of the first chosen world replace heights and
-        paths.
+        paths. It needs matplotlib (`pip install 'warpsim[show]'`).
 
         The figure is returned, and saved to `path` if given (PNG, PDF, SVG). `worlds`: as in `to_usd`. `tolerance`:
         draw this stopping tolerance of the solver beside the momentum error.

@@ -16,6 +16,7 @@ import tyro
 from tyro.conf import Positional
 
 from warpsim.base import checks
+from warpsim.base.extras import import_or_explain
 from warpsim.tools.cli_identify import Identify
 from warpsim.tools.cli_tasks import Tasks
 from warpsim.tools.cli_training import Export, Play, Train
@@ -128,17 +129,14 @@ class Run:
 
     def _check_outputs(self) -> None:
         """Refuse outputs that cannot be written, before anything is computed."""
-        import importlib.util
-
         from warpsim.files.output import check_different, check_file
         from warpsim.files.store.place import check_replaceable, is_url
         from warpsim.files.usd.usd_output import SUFFIXES
         from warpsim.show.plot import check_plot
         from warpsim.show.video import check_video
 
-        for package, wanted in (("viser", self.html), ("matplotlib", self.plot or self.png)):
-            if wanted and importlib.util.find_spec(package) is None:
-                raise ImportError(f"{wanted} needs {package}, which is not installed; pip install {package}")
+        if self.html:
+            import_or_explain("viser", "show")
         found = [check_file(path) for path in (self.html, self.png, self.json) if path and path != "-"]
         if self.usd:
             found.append(check_file(self.usd, SUFFIXES))
@@ -395,6 +393,7 @@ class View:
             raise ValueError(f"port is {self.port}; give 0 to 65535")
         if (pathlib.Path(self.source) / "checkpoint.pt").is_file():
             raise ValueError(f"{self.source} holds a training; `warpsim play {self.source} --live` shows its policy")
+        import_or_explain("viser", "show")
         if pathlib.Path(self.source).suffix.lower() in ROBOT_FILES and not pathlib.Path(self.source).is_dir():
             self._step_live()
         elif self.dt is not None or self.device is not None or self.time_of_impact:
@@ -496,7 +495,7 @@ class Bench:
 
 @dataclasses.dataclass
 class Demo:
-    """Roll out a robot in 256 worlds on the ground, and write a USD stage, a web page and an image."""
+    """Roll out a robot in 256 worlds on the ground, and write a web page, an image and a USD stage."""
 
     worlds: int = 256
     """Independent copies."""
@@ -506,13 +505,15 @@ class Demo:
     """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
     out: str = "out"
     """Folder of the results; those of an earlier demo there are replaced."""
+    open: bool = True
+    """Open the page in a browser. Only on a terminal of a machine with a display, and never in CI."""
 
     def __call__(self) -> None:
         from warpsim.tools import demo
 
         for name in ("worlds", "steps"):
             checks.whole(getattr(self, name), name, 1)
-        demo.run(self.worlds, self.steps, self.device, self.out)
+        demo.run(self.worlds, self.steps, self.device, self.out, open_page=self.open)
 
 
 @dataclasses.dataclass
@@ -574,6 +575,8 @@ def environment() -> dict:
             "simulation on CUDA": "yes" if cuda else "no: no CUDA driver or device was found",
             "compile check for CUDA (python -m warpsim.tools.kernel_modules)": "yes" if _can_compile_cuda() else "no",
             "warpsim demo": installed("gymnasium", "demo"),
+            "web pages and the live viewer": installed("viser", "show"),
+            "plots": installed("matplotlib", "show"),
             "warpsim bench against mujoco_warp": installed("mujoco_warp", "bench"),
             "State.torch()": installed("torch", "torch"),
             "State.jax()": installed("jax", "jax"),

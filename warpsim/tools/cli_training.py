@@ -165,6 +165,8 @@ class Play:
         from warpsim.show.video import check_video
 
         find_modules_here()
+        if self.live or self.html:
+            import_or_explain("viser", "show")
         if self.live:
             if self.episodes is not None:
                 raise ValueError("--live goes on until Ctrl-C; leave out --episodes")

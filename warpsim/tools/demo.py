@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main use in one command: a robot in many worlds on the ground, as a USD stage, a web page and an image."""
+"""The main use in one command: a robot in many worlds on the ground, as a web page, an image and a USD stage."""
 
+import importlib.util
+import os
 import pathlib
+import sys
 import time
+import webbrowser
 
-from warpsim import Simulator, load
-from warpsim.tools.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
+from warpsim.base.extras import import_or_explain
 
 ROBOT = "humanoid"
 DT = 0.01  # s; three times the file's step, which the convex solver allows
@@ -20,13 +23,9 @@ EYE, TARGET, FIELD_OF_VIEW = (6.5, -11.5, 3.6), (1.0, 0.0, -1.2), 36.0  # m, m, 
 
 def robot_path(name: str) -> str:
     """MJCF file of a robot of the `gymnasium` package. Raises `ImportError` and `ValueError` that say what to do."""
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise ImportError(
-            "the robots come from gymnasium, which is not installed; run: pip install 'warpsim[demo]'"
-        ) from error
-    folder = pathlib.Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
+    found = importlib.util.find_spec("gymnasium")
+    origin = import_or_explain("gymnasium", "demo").__file__ if found is None else found.origin
+    folder = pathlib.Path(origin).parent / "envs" / "mujoco" / "assets"
     path = folder / f"{name}.xml"
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in folder.glob("*.xml")))
@@ -34,29 +33,69 @@ def robot_path(name: str) -> str:
     return str(path)
 
 
-def run(worlds: int, steps: int, device: str | None, out: str) -> None:
-    """Roll out, print the summary, write `out/demo.usd`, `out/demo.html` and `out/demo.png`."""
+def run(worlds: int, steps: int, device: str | None, out: str, open_page: bool = True) -> None:
+    """Roll out, print the summary, write `demo.html`, `demo.png` and `demo.usd` in the folder `out`, and open the page.
+
+    Every part has a line when it is done, and on a terminal a bar meanwhile.
+    """
+    import_or_explain("viser", "demo")
+    path = robot_path(ROBOT)
     from rich.console import Console
 
-    console = Console(highlight=False)
+    from warpsim.tools.runs import perturbed_start, print_summary, progress_bar, smooth_controls, timed_rollout
+
+    console = Console(highlight=False, soft_wrap=True)
     folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    model = load(robot_path(ROBOT))
-    sim = Simulator(model, worlds, dt=DT, device=device)
-    console.print(
-        f"{ROBOT}, {worlds} worlds, {steps} steps of {DT:g} s on {sim.device}; the first run compiles kernels"
-    )
-    state = sim.state(*perturbed_start(model, worlds, NOISE))
-    controls = smooth_controls(model, worlds, steps, DT, amplitude=CONTROL)
-    trajectory, summary = timed_rollout(sim, state, controls, steps)
+    console.print(f"robot: {ROBOT}, {worlds} worlds, {steps} steps of {DT:g} s")
+    with progress_bar("loading", 0):
+        from warpsim import Simulator, load
+
+        model = load(path)
+        sim = Simulator(model, worlds, dt=DT, device=device)
+        state = sim.state(*perturbed_start(model, worlds, NOISE))
+        controls = smooth_controls(model, worlds, steps, DT, amplitude=CONTROL)
+    console.print(f"kernels: loading on {sim.device}; those that were never loaded here are compiled")
+    trajectory, summary = timed_rollout(sim, state, controls, steps, tell=console.print)
     print_summary(summary, console)
-    for name, write in (("demo.usd", _usd), ("demo.html", _page), ("demo.png", _picture)):
+    for what, name, write in (
+        ("page", "demo.html", _page),
+        ("picture", "demo.png", _picture),
+        ("stage", "demo.usd", _usd),
+    ):
         began = time.perf_counter()
-        write(trajectory, folder / name)
+        with progress_bar(what, 0):
+            write(trajectory, folder / name)
         size = (folder / name).stat().st_size / 1e6
-        console.print(f"wrote {folder / name}  ({size:.1f} MB, {time.perf_counter() - began:.1f} s)")
-    console.print(f"all in {time.perf_counter() - start:.0f} s; open {folder / 'demo.html'} in a browser")
+        console.print(f"{what}: {folder / name}  ({size:.1f} MB, {time.perf_counter() - began:.1f} s)")
+        if what == "page" and open_page and show_page(folder / name):
+            console.print("the page opens in the browser")
+    console.print(f"all in {time.perf_counter() - start:.0f} s; the page is {folder / 'demo.html'}")
+
+
+def show_page(path) -> bool:
+    """Open a page in the browser; whether that was done.
+
+    It is not done in CI, without a terminal (a pipe, a job), over SSH, without a display, and where the only browser is
+    one of the terminal.
+    """
+    if os.environ.get("CI") or not sys.stdout.isatty() or not has_display(os.environ, sys.platform):
+        return False
+    try:
+        browser = webbrowser.get()
+        if type(browser) is webbrowser.GenericBrowser:  # such as w3m, which would take the terminal
+            return False
+        return browser.open(pathlib.Path(path).resolve().as_uri())
+    except (webbrowser.Error, OSError):
+        return False
+
+
+def has_display(environment, platform: str) -> bool:
+    """Whether windows can be opened: on Linux by X or Wayland, which SSH may forward; elsewhere if not over SSH."""
+    if platform in ("win32", "darwin", "cygwin"):
+        return not any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY"))
+    return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def _usd(trajectory, path) -> None:

@@ -54,29 +54,44 @@ def perturbed_start(model, worlds: int, noise: float, seed: int = 0) -> tuple[np
 
 @contextlib.contextmanager
 def progress_bar(what: str, steps: int):
-    """A callable(step) that advances a progress bar on the error stream; without a terminal it shows nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """A callable(step) that advances a progress bar on the error stream; without a terminal it shows nothing.
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    Without a number of steps the bar moves by itself beside a clock.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    counted = (MofNCompleteColumn(), TimeRemainingColumn()) if steps else (TimeElapsedColumn(),)
+    columns = (TextColumn("{task.description}"), BarColumn(), *counted)
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=steps or None)
         yield lambda step: bar.update(task, completed=step)
 
 
-def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every: int = 1, store=None, half=False):
+def timed_rollout(
+    sim, state, controls, steps: int, *, substeps: int = 1, every: int = 1, store=None, half=False, tell=None
+):
     """Roll out with a progress bar; returns the trajectory and its summary, a dict of plain numbers.
 
     The first step, on a copy of the state, loads and compiles the kernels and is timed separately. With `store`, a
     path, frames are written as they come, in `half` precision if asked for. SIGINT, SIGTERM or SIGHUP then raises
-    `Stopped` once they are on disk.
+    `Stopped` once they are on disk. `tell(line)` gets a line at the end of both parts.
     """
+    tell = (lambda line: None) if tell is None else tell
     start = time.perf_counter()
     with progress_bar("compiling kernels (the first run only)", 0):
         sim.step(state.clone(), substeps=substeps)
         wp.synchronize_device(sim.device)
     compiled = time.perf_counter()
+    tell(f"kernels: ready after {compiled - start:.1f} s")
     options = {"substeps": substeps, "every": every}
     with progress_bar("stepping", steps) as progress:
         if store is None:
@@ -85,6 +100,7 @@ def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every:
             trajectory = run_into_store(sim, state, controls, steps, store, progress=progress, half=half, **options)
         wp.synchronize_device(sim.device)
     seconds = time.perf_counter() - compiled
+    tell(f"steps: {steps} in {seconds:.1f} s")
     return trajectory, summarise(sim, trajectory, steps, compiled - start, seconds)
 
 

@@ -7,6 +7,7 @@ import socket
 import threading
 
 from warpsim.base.checks import short, whole
+from warpsim.base.extras import import_or_explain
 from warpsim.show.serve import is_loopback, refusal
 
 _MEETING = threading.Lock()
@@ -39,15 +40,6 @@ def checked_address(host: str, port: int) -> tuple[str, int]:
         return host, probe.getsockname()[1]
 
 
-def need_viser(page: str) -> None:
-    """Raise `ImportError` for a page if viser is missing."""
-    try:
-        import rich  # noqa: F401
-        import viser  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"the {page} page needs viser; install it with: pip install 'viser>=1.0'") from error
-
-
 def quiet_server(host: str, port: int):
     """A `viser_server` that prints no announcement, neither from this thread nor later from its own."""
     import rich
@@ -65,7 +57,7 @@ def viser_server(host: str, port: int):
     viser makes its websocket server itself, and takes no argument for a check. The check is added by intercepting the
     call. Raises `RuntimeError` where the call does not occur.
     """
-    import viser
+    viser = import_or_explain("viser", "show")
     import websockets.asyncio.server as sockets
 
     serve, met = sockets.serve, []

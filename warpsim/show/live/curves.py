@@ -5,6 +5,7 @@ import collections
 
 import numpy as np
 
+from warpsim.base.extras import import_or_explain
 from warpsim.model.model import JointType
 
 SECONDS = 10.0  # length of a curve [s]
@@ -89,8 +90,7 @@ class Curves:
         if handle is not None:
             handle.data = data
             return
-        import viser.uplot as uplot
-
+        uplot = import_or_explain("viser.uplot", "show")
         series = [uplot.Series(label="t [s]")]
         series += [uplot.Series(label=label, stroke=COLORS[k % len(COLORS)], width=2) for k, label in enumerate(labels)]
         with self.folder:

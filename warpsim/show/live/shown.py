@@ -4,9 +4,10 @@
 import numpy as np
 
 from warpsim.base.checks import positive
+from warpsim.base.extras import import_or_explain
 from warpsim.files.scene import bounding_radii, default_spacing, grid_origins
 from warpsim.model.host_kinematics import geom_poses
-from warpsim.show.live.address import checked_address, need_viser, quiet_server
+from warpsim.show.live.address import checked_address, quiet_server
 from warpsim.show.page_scene import add_group, set_up, shape_groups
 from warpsim.show.strings import LiveStrings
 from warpsim.state.trajectory import world_indices
@@ -136,7 +137,7 @@ class Shown:
 
 def open_server(host: str, port: int):
     """A quiet viser server, and its address."""
-    need_viser("live")
+    import_or_explain("viser", "show")
     host, port = checked_address(host, port)
     server = quiet_server(host, port)
     name = f"[{host}]" if ":" in host else host
