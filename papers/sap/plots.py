@@ -24,9 +24,11 @@ def column(rows: list[dict], key: str, **chosen) -> np.ndarray:
 
 def new_figure(size, rows: int, columns: int):
     """A figure on its own canvas, and its axes."""
-    agg = import_or_explain("matplotlib.backends.backend_agg", "show")
-    figure = agg.Figure(figsize=size, layout="constrained")
-    agg.FigureCanvasAgg(figure)
+    figures = import_or_explain("matplotlib.figure", "show")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = figures.Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False)
     for a in axes.flat:
         a.grid(True, color="0.9", linewidth=0.6)

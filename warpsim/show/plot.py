@@ -41,7 +41,9 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
     `worlds`: None for all, n for the first n, or a list. Lines are single worlds; bands are the 5th to 95th percentile
     of all chosen worlds. `tolerance` draws the solver's stopping tolerance beside the momentum error.
     """
-    agg = import_or_explain("matplotlib.backends.backend_agg", "show")
+    figures = import_or_explain("matplotlib.figure", "show")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     if tolerance is not None:
         positive(tolerance, "tolerance")
     if path is not None:
@@ -50,8 +52,8 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
     rows = np.unique(np.linspace(0, trajectory.frames - 1, min(trajectory.frames, POINTS)).astype(int))
     time = trajectory.clock()[rows]
     base = _base_positions(trajectory, rows, chosen)
-    figure = agg.Figure(figsize=(12, 11), layout="constrained")
-    agg.FigureCanvasAgg(figure)
+    figure = figures.Figure(figsize=(12, 11), layout="constrained")
+    FigureCanvasAgg(figure)
     figure.suptitle(
         f"{trajectory.model.name}: {_worlds(len(chosen))}, {trajectory.steps} steps, {trajectory.duration:.3g} s",
         fontsize=14,

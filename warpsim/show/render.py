@@ -30,14 +30,14 @@ from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.looks import encode_png
 from warpsim.model.model import GeomType, Mesh
 from warpsim.show.bands import band_colors, bands
+from warpsim.show.round_solids import FAR, ROUND, SunlitPoints, half_length, round_hits, round_normals
 
 SUN = np.array([-0.45, -0.55, 0.95]) / np.linalg.norm([-0.45, -0.55, 0.95])  # direction to the sun
 SUN_COLOR = np.array([1.0, 0.95, 0.86])
 SKY_LOW, SKY_HIGH = np.array([0.86, 0.91, 0.96]), np.array([0.45, 0.64, 0.88])
 GROUND_LIGHT = np.array([0.42, 0.40, 0.38])
 TILES = np.array([[0.60, 0.65, 0.71], [0.47, 0.53, 0.61]])
-FAR = 1e9
-BANDS = 4  # bands of rows, distributed over threads
+BANDS = 8  # bands of rows, distributed over threads; small enough for the caches
 PIECE = 1 << 15  # points shaded at a time, so that their data stays in the caches
 PAIRS = 1 << 16  # pairs of faces and rays tested at a time
 EDGE = 0.04  # difference of square-root brightness between neighbors that gives a pixel of a video more rays
@@ -149,16 +149,41 @@ def render_image(
 
 def _image(solids, floor, camera: Camera, width: int, height: int, samples: int) -> np.ndarray:
     """Linear colors `(height, width, 3)`."""
-    cast = functools.partial(_cast, solids, floor, camera, width * samples, height * samples)
-    edges = np.linspace(0, height * samples, BANDS + 1).astype(int).tolist()
-    with concurrent.futures.ThreadPoolExecutor(min(BANDS, usable_cores())) as pool:
-        image = np.concatenate(list(pool.map(cast, edges[:-1], edges[1:])))
+    view = _View(solids, floor, camera, width * samples, height * samples)
+    edges = np.linspace(0, view.height, min(BANDS, height) + 1).astype(int).tolist()
+    with concurrent.futures.ThreadPoolExecutor(usable_cores()) as pool:
+        image = np.concatenate(list(pool.map(functools.partial(_cast, view), edges[:-1], edges[1:])))
     return image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3))
+
+
+class _View:
+    """What all bands of an image share: the rays' directions, the windows of the solids, and the floor's sky light."""
+
+    def __init__(self, solids, floor, camera: Camera, width: int, height: int):
+        self.solids, self.floor, self.width, self.height = solids, floor, width, height
+        self.eye, self.frame = np.asarray(camera.eye, float), camera.frame()
+        self.half = half = np.tan(np.radians(camera.fov) / 2)
+        self.across = (2 * (np.arange(width) + 0.5) / width - 1) * half * width / height
+        self.above = (1 - 2 * (np.arange(height) + 0.5) / height) * half
+        self.windows = [_window(solid, self.eye, self.frame, half, width, height) for solid in solids]
+        self.open = None
+        if floor is not None:  # smooth, so a coarse grid of rays suffices
+            rays = np.stack(self.rays(slice(None, None, COARSE), slice(None, None, COARSE)), axis=-1)
+            coarse = _openness(solids, floor, self.eye, rays)
+            self.open = _finer(_finer(coarse, width).T, height).T
+
+    def rays(self, rows, columns=slice(None)) -> list[np.ndarray]:
+        """The three components of the unit rays of some rows and columns."""
+        right, up, forward = self.frame
+        x, y = self.across[columns][None, :], self.above[rows][:, None]
+        planes = [forward[k] + x * right[k] + y * up[k] for k in range(3)]
+        length = np.sqrt(planes[0] ** 2 + planes[1] ** 2 + planes[2] ** 2)
+        return [plane / length for plane in planes]
 
 
 def quick_image(solids, floor, camera: Camera, width: int, height: int) -> np.ndarray:
     """Image `(height, width, 3)` uint8: one ray per pixel, and `EDGE_RAYS` where neighbors differ. For video."""
-    image = _cast(solids, floor, camera, width, height, 0, height).reshape(height, width, 3)
+    image = _cast(_View(solids, floor, camera, width, height), 0, height).reshape(height, width, 3)
     shade = np.sqrt(image.mean(axis=2))
     edge = np.zeros((height, width), bool)
     for a, b in (((slice(1, None),), (slice(-1),)), ((slice(None), slice(1, None)), (slice(None), slice(-1)))):
@@ -186,11 +211,8 @@ def _cast_at(solids, floor, camera: Camera, width: int, height: int, x, y) -> np
         if window is None:
             continue
         inside = (y >= window[0].start) & (y <= window[0].stop) & (x >= window[1].start) & (x <= window[1].stop)
-        inside = np.flatnonzero(inside)
-        t, normal = _intersect(solid, eye, rays[inside])
-        nearer = t < depth[inside]
-        at = inside[nearer]
-        depth[at], owner[at], normals[at] = t[nearer], index, normal[nearer]
+        _meet(solid, index, eye, rays, rays.T, np.flatnonzero(inside), depth, owner, normals)
+    _set_round_normals(solids, eye, rays, depth, owner, normals)
     open_ = None if floor is None else _openness(solids, floor, eye, rays[None]).ravel()
     return _shade(solids, floor, eye, rays, depth, owner, normals, open_)
 
@@ -271,30 +293,45 @@ def _terrain(vertices, faces, center, rotation, color) -> list[_Solid]:
     return solids
 
 
-def _cast(solids, floor, camera: Camera, width: int, height: int, first: int, last: int) -> np.ndarray:
+def _cast(view: _View, first: int, last: int) -> np.ndarray:
     """Linear colors `(rows * width, 3)` of the image's rows first to last."""
-    eye, (right, up, forward) = np.asarray(camera.eye, float), camera.frame()
-    half = np.tan(np.radians(camera.fov) / 2)
-    x = (2 * (np.arange(width) + 0.5) / width - 1) * half * width / height
-    y = (1 - 2 * (np.arange(first, last) + 0.5) / height) * half
-    rays = forward + x[None, :, None] * right + y[:, None, None] * up
-    rays /= np.sqrt(_dot(rays, rays))[..., None]
+    solids, floor, eye, planes = view.solids, view.floor, view.eye, view.rays(slice(first, last))
+    rays = np.stack(planes, axis=-1)
     depth, owner, normals = _floor_hits(floor, eye, rays)
-    for index, solid in enumerate(solids):
-        window = _window(solid, eye, (right, up, forward), half, width, height)
+    for index, window in enumerate(view.windows):
         if window is None or window[0].stop <= first or window[0].start >= last:
             continue
         rows = slice(max(window[0].start - first, 0), max(window[0].stop - first, 0))
-        window = (rows, window[1])
-        t, normal = _intersect(solid, eye, rays[window])
-        nearer = t < depth[window]
-        depth[window][nearer], owner[window][nearer], normals[window][nearer] = t[nearer], index, normal[nearer]
-    open_ = None
-    if floor is not None:  # smooth, so a coarse grid of rays suffices
-        coarse = _openness(solids, floor, eye, rays[::COARSE, ::COARSE])
-        open_ = _finer(_finer(coarse, width).T, last - first).T.ravel()
-    hits = (depth.ravel(), owner.ravel(), normals.reshape(-1, 3))
-    return _shade(solids, floor, eye, rays.reshape(-1, 3), *hits, open_)
+        _meet(solids[index], index, eye, rays, planes, (rows, window[1]), depth, owner, normals)
+    rays, hits = rays.reshape(-1, 3), (depth.ravel(), owner.ravel(), normals.reshape(-1, 3))
+    _set_round_normals(solids, eye, rays, *hits)
+    open_ = None if view.open is None else view.open[first:last].ravel()
+    return _shade(solids, floor, eye, rays, *hits, open_)
+
+
+def _meet(solid, index: int, eye, rays, planes, at, depth, owner, normals) -> None:
+    """Keep the hits of one solid that are nearer, at rays chosen by a window or by indices.
+
+    `planes` are the components of the rays. Normals of round solids are left to `_set_round_normals`.
+    """
+    if solid.kind in ROUND:
+        t, normal = round_hits(solid, eye, *(plane[at] for plane in planes)), None
+    else:
+        t, normal = _intersect(solid, eye, rays[at])
+    before = depth[at]
+    nearer = t < before
+    if nearer.any():
+        depth[at], owner[at] = np.where(nearer, t, before), np.where(nearer, index, owner[at])
+        if normal is not None:
+            normals[at] = np.where(nearer[..., None], normal, normals[at])
+
+
+def _set_round_normals(solids, eye, rays, depth, owner, normals) -> None:
+    """Normals `(n, 3)` at the hits of spheres and capsules; of the others they are there."""
+    of_round = np.array([*(s.kind in ROUND for s in solids), False, False])  # the last for the floor (-2), the sky (-1)
+    at = np.flatnonzero(of_round[owner])
+    if len(at):
+        normals[at] = round_normals(solids, eye + depth[at, None] * rays[at], owner[at])
 
 
 def _finer(rows: np.ndarray, count: int) -> np.ndarray:
@@ -306,19 +343,26 @@ def _finer(rows: np.ndarray, count: int) -> np.ndarray:
 
 
 def _window(solid, eye, frame, half, width, height):
-    """Slices of the image that contain a solid's bounding sphere; None outside the view."""
+    """Slices of the image that contain a solid; None outside the view.
+
+    They contain the spheres at both ends of a capsule, and the bounding sphere of any other solid.
+    """
     right, up, forward = frame
-    offset = solid.center - eye
-    ahead = float(offset @ forward)
-    if ahead < -solid.radius:
+    centers, radius = np.array([solid.center]), solid.radius
+    if solid.kind in ROUND:
+        along, radius = half_length(solid) * solid.rotation[:, 2], float(solid.size[0])
+        centers = np.array([solid.center - along, solid.center + along])
+    offset = centers - eye
+    ahead = offset @ forward
+    if ahead.max() < -radius:
         return None
-    if ahead < 1.5 * solid.radius:
+    if ahead.min() < 1.5 * radius:
         return slice(0, height), slice(0, width)
-    reach = solid.radius * np.hypot(1.0, half * max(1.0, width / height)) / (ahead - solid.radius)
+    reach = radius * np.hypot(1.0, half * max(1.0, width / height)) / (ahead - radius)
     u, w = offset @ right / ahead, offset @ up / ahead
     scale = height / (2 * half)
-    low_x, high_x = width / 2 + (u - reach) * scale, width / 2 + (u + reach) * scale
-    low_y, high_y = height / 2 - (w + reach) * scale, height / 2 - (w - reach) * scale
+    low_x, high_x = width / 2 + (u - reach).min() * scale, width / 2 + (u + reach).max() * scale
+    low_y, high_y = height / 2 - (w + reach).max() * scale, height / 2 - (w - reach).min() * scale
     if high_x < 0 or low_x > width or high_y < 0 or low_y > height:
         return None
     rows = slice(max(0, int(low_y)), min(height, int(high_y) + 2))
@@ -366,7 +410,10 @@ def _light(normals, near, lit) -> np.ndarray:
 
 def _farthest(solids, eye) -> float:
     """Distance [m] of the solid farthest from the eye; haze begins behind it."""
-    return max((float(np.linalg.norm(s.center - eye)) + s.radius for s in solids), default=10.0)
+    if not solids:
+        return 10.0
+    offset = np.array([s.center for s in solids]) - eye
+    return float((np.sqrt(_dot(offset, offset)) + np.array([s.radius for s in solids])).max())
 
 
 def _tiles(points, distance) -> np.ndarray:
@@ -380,21 +427,22 @@ def _tiles(points, distance) -> np.ndarray:
 def _shadowed(solids, points, candidates) -> np.ndarray:
     """Which points are in the sun's shadow; only `candidates` are tested."""
     dark = np.zeros(len(points), dtype=bool)
-    first = np.cross(SUN, [0.0, 0.0, 1.0])
-    first /= np.linalg.norm(first)
-    plane = np.stack([first, np.cross(SUN, first)], axis=-1)  # coordinates across the sun's rays
-    index = np.flatnonzero(candidates)
-    seen = points[index] @ plane
-    order = np.argsort(seen[:, 0])
-    index, seen = index[order], seen[order]
-    for solid in (s for s in solids if s.darkens):
-        center = solid.center @ plane
-        a, b = np.searchsorted(seen[:, 0], [center[0] - solid.radius, center[0] + solid.radius])
-        near = index[a:b][(seen[a:b, 0] - center[0]) ** 2 + (seen[a:b, 1] - center[1]) ** 2 <= solid.radius**2]
-        near = near[~dark[near]]
-        if len(near):
-            t, _ = _intersect(solid, points[near], np.broadcast_to(SUN, (len(near), 3)), normals=False)
-            dark[near] = t < FAR
+    index, darkening = np.flatnonzero(candidates), [s for s in solids if s.darkens]
+    if not darkening or not len(index):
+        return dark
+    chosen, radii = points[index], np.array([s.radius for s in darkening])
+    sunlit = SunlitPoints(chosen, SUN, float(np.median(radii)))
+    for k in sunlit.reached(np.array([s.center for s in darkening]), radii):
+        solid = darkening[k]
+        if solid.kind in ROUND:
+            sunlit.darken_round(solid)
+            continue
+        at = sunlit.candidates(solid)
+        if len(at):
+            origins = chosen[sunlit.order[at]]
+            t, _ = _intersect(solid, origins, np.broadcast_to(SUN, origins.shape), normals=False)
+            sunlit.dark[at] = t < FAR
+    dark[index[sunlit.order]] = sunlit.dark
     return dark
 
 
@@ -421,18 +469,17 @@ def _openness(solids, floor: float, eye, rays) -> np.ndarray:
 
 
 def _intersect(solid, origin, rays, normals: bool = True):
-    """Distances `(...)` along unit rays `(..., 3)` from `origin`, FAR without a hit, and world normals."""
+    """Distances `(...)` along unit rays `(..., 3)` from `origin`, FAR without a hit, and world normals.
+
+    Spheres and capsules have functions of their own (`round_solids`).
+    """
     o, d = (origin - solid.center) @ solid.rotation, rays @ solid.rotation
     o = np.broadcast_to(o, d.shape)
     size = solid.size
     if solid.kind == GeomType.MESH:
         return _mesh(solid, o, d)
-    if solid.kind == GeomType.SPHERE:
-        t = _sphere(o, d, size[0])
-    elif solid.kind == GeomType.ELLIPSOID:
-        t = _sphere(o / size, d / size, 1.0)
-    elif solid.kind == GeomType.CAPSULE:
-        t = _capsule(o, d, size[0], size[1])
+    if solid.kind == GeomType.ELLIPSOID:
+        t = _unit_sphere(o / size, d / size)
     elif solid.kind == GeomType.CYLINDER:
         t = _cylinder(o, d, size[0], size[1])
     else:
@@ -449,8 +496,6 @@ def _outward(solid, p) -> np.ndarray:
     size = solid.size
     if solid.kind == GeomType.ELLIPSOID:
         return p / size**2
-    if solid.kind == GeomType.CAPSULE:
-        return p - np.array([0, 0, 1]) * np.clip(p[..., 2:], -size[1], size[1])
     if solid.kind == GeomType.CYLINDER:
         return np.where(np.abs(p[..., 2:]) > size[1] * (1 - 1e-6), p * [0, 0, 1], p * [1, 1, 0])
     if solid.kind == GeomType.BOX:
@@ -468,9 +513,9 @@ def _nearest(t, valid):
     return np.where(valid & (t > 0), t, FAR)
 
 
-def _sphere(o, d, radius):
-    """Distance to a sphere. Rays need not be unit vectors: t is along d."""
-    a, b, c = _dot(d, d), _dot(o, d), _dot(o, o) - radius**2
+def _unit_sphere(o, d):
+    """Distance to a sphere of radius 1. Rays need not be unit vectors: t is along d."""
+    a, b, c = _dot(d, d), _dot(o, d), _dot(o, o) - 1.0
     root = b * b - a * c
     t = (-b - np.sqrt(np.maximum(root, 0))) / a
     return _nearest(t, root > 0)
@@ -482,14 +527,6 @@ def _tube(o, d, radius):
     b, c = _dot(o[..., :2], d[..., :2]), _dot(o[..., :2], o[..., :2]) - radius**2
     root = b * b - a * c
     return (-b - np.sqrt(np.maximum(root, 0))) / a, root > 0
-
-
-def _capsule(o, d, radius, half):
-    t, hit = _tube(o, d, radius)
-    t = _nearest(t, hit & (np.abs(o[..., 2] + t * d[..., 2]) <= half))
-    for end in (-half, half):
-        t = np.minimum(t, _sphere(o - np.array([0, 0, end]), d, radius))
-    return t
 
 
 def _cylinder(o, d, radius, half):
