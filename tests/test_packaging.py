@@ -79,6 +79,24 @@ def test_import_loads_nothing_heavy():
     assert done.stdout.splitlines()[-1].split() == []
 
 
+def test_what_is_not_needed_is_not_imported():
+    """`import warpsim` and `warpsim --help` start no Warp; to read an MJCF file takes neither SSL nor SciPy."""
+    program = """
+import sys, warpsim
+assert not {"warp", "numpy", "mujoco"} & set(sys.modules)
+from warpsim.tools.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    assert not {"warp", "mujoco", "zarr"} & set(sys.modules)
+before = set(sys.modules)  # what the command brought: typeguard imports asyncio
+import warpsim.files.load, warpsim.files.mjcf.mjcf, warpsim.simulator
+assert not {"urllib.request", "xml.sax", "scipy", "zarr", "tqdm", "clarabel"} & (set(sys.modules) - before)
+"""
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+
+
 def test_public_names_resolve():
     """Every name in `__all__` exists and is listed by `dir`, and an unknown one raises `AttributeError`."""
     for name in ws.__all__:

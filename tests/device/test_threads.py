@@ -4,6 +4,7 @@
 What can end the process runs in a process of its own, which a limit of time ends.
 """
 
+import gc
 import os
 import pathlib
 import subprocess
@@ -16,6 +17,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.bodies import body_on_plane
+from warpsim.device import copies
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -249,3 +251,20 @@ def test_a_warning_of_the_constructor_points_at_its_caller():
     with pytest.warns(UserWarning, match="overlap") as found:
         ws.Simulator(body_on_plane("sphere", [0.1], height=0.05), device="cpu")
     assert found[0].filename == __file__
+
+
+def test_declarations_leave_garbage_collection_as_it_was():
+    """Kernels are declared without collections; afterwards they are on again, unless the caller had them off."""
+    with copies._declaring():
+        assert not gc.isenabled()
+        with copies._declaring():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with copies._declaring():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -21,6 +21,7 @@ from warpsim.tools.cli_identify import Identify
 from warpsim.tools.cli_tasks import Tasks
 from warpsim.tools.cli_training import Export, Play, Train
 from warpsim.tools.cli_training import console as _console
+from warpsim.tools.cli_warm import Warm
 
 ROBOT_FILES = (
     ".xml",
@@ -635,6 +636,7 @@ COMMANDS = {
     "play": Play,
     "export": Export,
     "identify": Identify,
+    "warm": Warm,
     "devices": Devices,
 }
 
@@ -656,12 +658,13 @@ def main(args=None) -> int:
     (130: Ctrl-C).
     """
     from warpsim.base.errors import Stopped
-    from warpsim.device.interrupts import ended_by_signals
 
     _printable()
     try:
         command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="warpsim", description=__doc__, args=args)
         _quiet()
+        from warpsim.device.interrupts import ended_by_signals  # imports Warp, which --help does not need
+
         with ended_by_signals():
             command()
     except BrokenPipeError:  # as of `warpsim tasks | head`

@@ -19,7 +19,6 @@ import os
 import pathlib
 import re
 from collections.abc import Callable
-from xml.sax.saxutils import quoteattr
 
 from warpsim.base.checks import short
 from warpsim.base.errors import ModelError, named
@@ -320,6 +319,8 @@ def write(root, indent: str = "") -> tuple[str, list]:
 
 
 def _quoted(value: str) -> str:
+    from xml.sax.saxutils import quoteattr  # imports urllib and ssl, which reading does not need
+
     return quoteattr(value, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
