@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | test | lint | types | docs | bench | wheel | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
+#   make demo | test | test-all | lint | types | docs | bench | wheel | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
 # Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), DEMO_ARGS (as --no-open), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 export WARP_CACHE_PATH ?= $(CURDIR)/.warp_cache
 # Texts are UTF-8, whatever the shell's locale.
 export PYTHONUTF8 := 1
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist worksteal
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 BLENDER_PYTHON ?= python3.11
@@ -60,7 +60,13 @@ $(VENV)/cuda.stamp: $(VENV)/demo.stamp
 demo: $(VENV)/demo.stamp
 	@$(BIN)/warpsim demo --device cpu $(DEMO_ARGS)
 
+# Kernels are compiled first, each once. `--quick` leaves the other scalar type and what is slow to `make test-all` (CONTRIBUTING.md).
 test: $(VENV)/test.stamp
+	$(BIN)/python -m tests.warm
+	$(BIN)/python -m pytest --quick $(PYTEST_ARGS)
+
+test-all: $(VENV)/test.stamp
+	$(BIN)/python -m tests.warm --all
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/test.stamp
@@ -140,7 +146,7 @@ blender: $(VENV)/test.stamp build/bpy/stamp
 	$(BIN)/python -m benchmarks.blender --blender build/bpy/bin/python --out build/blender
 
 # What takes too long for every change: hours, one after the other.
-nightly: test corpus gpu-proof
+nightly: test-all corpus gpu-proof
 	WARPSIM_CORPUS=build/corpus $(BIN)/python -m pytest -n 0 tests/test_corpus.py tests/test_shipped_examples.py
 	$(BIN)/python -m warpsim.tools.kernel_modules --machine-code all
 	$(MAKE) --no-print-directory wheel

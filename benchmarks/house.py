@@ -18,6 +18,7 @@ an import passes on its way to a module.
 import argparse
 import ast
 import collections
+import functools
 import io
 import pathlib
 import sys
@@ -71,6 +72,12 @@ def python_files(folder: pathlib.Path) -> list[pathlib.Path]:
     return [path for path in found if path.resolve().is_relative_to(folder.resolve()) and not path.is_symlink()]
 
 
+@functools.cache
+def tree_of(source: str) -> ast.Module:
+    """The syntax tree of a text, which is parsed once."""
+    return ast.parse(source)
+
+
 def docstring_lines(tree: ast.AST) -> set[int]:
     """Numbers of the lines that docstrings take."""
     lines: set[int] = set()
@@ -86,7 +93,7 @@ def code_lines(source: str) -> set[int]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in LAYOUT:
             lines.update(range(token.start[0], token.end[0] + 1))
-    return lines - docstring_lines(ast.parse(source))
+    return lines - docstring_lines(tree_of(source))
 
 
 def functions(tree: ast.AST) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, int]]:
@@ -121,7 +128,7 @@ def wide_kernels(root: pathlib.Path) -> list[Place]:
     """The kernels that take more than `MOST_ARGUMENTS`."""
     found = []
     for path in python_files(root / "kernels"):
-        for function, _ in functions(ast.parse(path.read_text())):
+        for function, _ in functions(tree_of(path.read_text())):
             count = arguments(function)
             if "kernel" in decorators(function) and count > MOST_ARGUMENTS:
                 found.append(Place(count, f"{path.relative_to(root)}:{function.lineno} {function.name}"))
@@ -132,7 +139,7 @@ def long_functions(root: pathlib.Path) -> list[Place]:
     """The functions of warpsim/ and kernels/ of more than `MOST_LINES` lines."""
     found = []
     for path in modules(root).values():
-        for function, length in functions(ast.parse(path.read_text())):
+        for function, length in functions(tree_of(path.read_text())):
             if length > MOST_LINES:
                 found.append(Place(length, f"{path.relative_to(root)}:{function.lineno} {function.name}"))
     return found
@@ -140,7 +147,7 @@ def long_functions(root: pathlib.Path) -> list[Place]:
 
 def module_lines(source: str) -> int:
     """How many lines a module has, without docstrings."""
-    return len(source.splitlines()) - len(docstring_lines(ast.parse(source)))
+    return len(source.splitlines()) - len(docstring_lines(tree_of(source)))
 
 
 def long_modules(root: pathlib.Path) -> list[Place]:
@@ -179,7 +186,7 @@ class Import(NamedTuple):
 def imports(name: str, known: dict[str, pathlib.Path]) -> list[Import]:
     """The modules of `known` that one of them imports."""
     package = name.split(".") if known[name].name == "__init__.py" else name.split(".")[:-1]
-    found, pending = [], [(ast.parse(known[name].read_text()), "top")]
+    found, pending = [], [(tree_of(known[name].read_text()), "top")]
     while pending:
         node, where = pending.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -242,7 +249,7 @@ def survey(root: pathlib.Path) -> dict[str, str]:
         files, code, lines = python_files(root / folder), 0, 0
         for path in files:
             source, where = path.read_text(), str(path.relative_to(root))
-            tree, here = ast.parse(source), len(source.splitlines())
+            tree, here = tree_of(source), len(source.splitlines())
             code, lines = code + len(code_lines(source)), lines + here
             lengths.append(Place(module_lines(source), where))
             if path.stem != "__init__":

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import warp as wp
 
+from tests import selection
+
 wp.config.log_level = wp.LOG_WARNING
 wp.init()
 
@@ -64,9 +66,12 @@ def from_terminal():
 
 
 MEASURED: dict[str, tuple[float, float]] = {}
+FOUND = pytest.StashKey[dict]()
 
 
 def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="leave out what tests/selection.py leaves to make test-all")
+    parser.addoption("--modules", metavar="FILE", help="write the names of the Warp modules that the tests loaded")
     parser.addoption("--measured", action="store_true", help="print the numbers that tests measure beside their limits")
     parser.addoption(
         "--bounds", action="store_true", help="check every index in every kernel; one outside ends the process"
@@ -81,7 +86,39 @@ def pytest_configure(config):
         pathlib.Path(wp.config.kernel_cache_dir).mkdir(parents=True, exist_ok=True)
 
 
+@pytest.hookimpl(trylast=True)  # after -k and -m
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--quick"):
+        items[:], left = selection.quick(items)
+        config.hook.pytest_deselected(items=left)
+        found_of(config)["left"] = len(left)
+
+
+def found_of(config) -> dict:
+    """What this process tells the one that prints the summary: a worker of pytest-xdist another one, else itself."""
+    return getattr(config, "workeroutput", config.stash.setdefault(FOUND, {}))
+
+
+def pytest_sessionfinish(session):
+    found_of(session.config).setdefault("modules", []).extend(selection.loaded_modules())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """A worker of pytest-xdist has ended."""
+    found, told = node.config.stash.setdefault(FOUND, {}), getattr(node, "workeroutput", {})
+    found["left"] = told.get("left", 0)  # the same in every worker
+    found.setdefault("modules", []).extend(told.get("modules", ()))
+
+
 def pytest_terminal_summary(terminalreporter, config):
+    found = config.stash.get(FOUND, {})
+    if count := found.get("left", 0):
+        terminalreporter.write_line(f"{count} tests left to make test-all")
+    if path := config.getoption("--modules"):
+        names = sorted(set(found.get("modules", ())))
+        pathlib.Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+        terminalreporter.write_line(f"{path}: {len(names)} Warp modules")
     if config.getoption("--measured") and MEASURED:
         terminalreporter.section("measured <= limit")
         for what, (value, limit) in MEASURED.items():

@@ -25,6 +25,7 @@ def test_balls_are_thrown_at_a_target_through_a_bounce(tmp_path, within):
     flights[1].to_usd(tmp_path / "throw.usd", spacing=1e-3)
 
 
+@pytest.mark.slow
 def test_robots_are_identified_from_noisy_recordings(tmp_path, within):
     """Sixteen half-cheetahs, 0.45 s each: mass, friction and damping to a few per cent, from errors of a quarter."""
     horizons = (15, 30, 60, 90)
@@ -37,6 +38,7 @@ def test_robots_are_identified_from_noisy_recordings(tmp_path, within):
     identify_robot.plot(problem, guesses, tmp_path / "identify.png")
 
 
+@pytest.mark.slow
 def test_balls_are_hit_with_derivatives_before_contact(tmp_path):
     """Of eight balls none moves by exact derivatives; with those from a distance at least seven are hit, by ws.ilqr."""
     q, goals = hit_ball.starts(hit_ball.SEED)
@@ -46,6 +48,7 @@ def test_balls_are_hit_with_derivatives_before_contact(tmp_path):
     hit_ball.plot(hit_ball.hand(found), found[..., 2:4], goals, tmp_path / "hit.png")
 
 
+@pytest.mark.slow
 def test_the_hopper_leaves_the_ground(tmp_path, within):
     """24 iterations with eight sequences: the best cost falls to a third, and the hopper is in the air for 0.2 s."""
     history, trajectory, controls = hop.learn(worlds=8, iterations=24)
@@ -66,6 +69,7 @@ def policy_benchmark():
     return policy_gradient
 
 
+@pytest.mark.slow
 def test_a_policy_improves(tmp_path, policy_benchmark):
     """48 analytic policy gradients walk faster than the first policy, in the median of three seeds; random search runs on the
     same budget. (`benchmarks/results/policy_gradient.md` has the whole budget over five seeds.)"""
@@ -79,6 +83,7 @@ def test_a_policy_improves(tmp_path, policy_benchmark):
     example.plot(learned, searched, tmp_path / "policy.png")
 
 
+@pytest.mark.slow
 def test_softened_contact_points_the_way_of_differences(policy_benchmark, within):
     """Over 16 steps of the ant the gradients of softened contact go the way of differences of the true motion, and no world drowns the others, in
     the median of three seeds; those of the true contact, exact as they are, are drowned more, by a few worlds."""
@@ -90,6 +95,7 @@ def test_softened_contact_points_the_way_of_differences(policy_benchmark, within
     assert np.median(longest[:, 0] / longest[:, 1]) > 2
 
 
+@pytest.mark.slow
 def test_gradients_throw_better_than_random_search(policy_benchmark, monkeypatch):
     """With eleven rollouts each, throws that miss by a metre come to millimetres by gradients, to decimetres by random search."""
     monkeypatch.setattr(policy_benchmark, "THROW_ITERATIONS", 5)
@@ -99,6 +105,7 @@ def test_gradients_throw_better_than_random_search(policy_benchmark, monkeypatch
     assert searched["last"] > 0.1
 
 
+@pytest.mark.slow
 def test_gradients_over_processes_have_the_same_bits():
     """A policy learned by one, two and three processes is the same to the last bit, and better than the first."""
     pytest.importorskip("torch")

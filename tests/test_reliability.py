@@ -72,6 +72,7 @@ def crowd(device, assets):
 # Independence --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("name, dtype, numbers", CASES, ids=[f"{n}-{d}" for n, d, _ in CASES])
 def test_a_world_does_not_see_how_many_others_there_are(crowd, name, dtype, numbers):
     """World i of N = 1, 7, 64, 1024 is the 1-world run bit for bit: states, certificates and counts of 60 steps."""
@@ -94,6 +95,7 @@ def test_the_order_of_worlds_does_not_matter(crowd):
     assert_same_bits(c.run(order), c.run(), slice(None), order)
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_run_repeats(crowd, dtype, assets, device):
     """Same inputs, same bits: in one simulator, after an unrelated run in between, and in a new simulator."""
@@ -129,6 +131,7 @@ def test_worlds_of_different_load_are_independent(crowd):
 # Bad worlds ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("name, dtype", [("ant", "float32"), ("humanoid", "float64")])
 def test_a_nan_control_flags_its_world_alone(crowd, name, dtype):
     """The others are bit for bit what they were; the bad world keeps its last finite q, v and time until it is reset."""
@@ -193,6 +196,7 @@ def test_a_blow_up_is_caught_at_the_last_finite_state(crowd):
     assert np.isfinite(trajectory["q"]).all() and np.isfinite(trajectory["v"]).all()
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_running_out_of_contact_slots_flags_its_world_alone(crowd, assets, device, dtype):
     """With 3 slots, one world on its four feet overflows and goes on with the first 3 of the contacts in order; the
@@ -311,6 +315,7 @@ def test_a_reset_world_is_like_a_new_one(crowd):
     assert_same_bits(first, again, 2, 2)
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_time_that_is_none_flags_its_world(crowd, dtype, value):

@@ -2,6 +2,7 @@
 """The rooms of the house: a folder has the same name in kernels/ and in warpsim/, and imports run one way."""
 
 import ast
+import functools
 import pathlib
 import re
 
@@ -15,6 +16,7 @@ from benchmarks.house import (
     long_modules,
     module_lines,
     modules,
+    tree_of,
     wide_kernels,
 )
 
@@ -60,7 +62,12 @@ SHARED_NAMES = {
 
 
 MODULES = modules(ROOT)
-IMPORTS = import_graph(MODULES)
+
+
+@functools.cache
+def found_imports():
+    """What each module imports; computed when a test needs it, not when pytest collects."""
+    return import_graph(MODULES)
 
 
 def room(name: str) -> str:
@@ -76,7 +83,7 @@ def test_imports_run_one_way(name):
     if not floor:
         return
     assert floor in FLOORS, f"{name}: a new room has its place in FLOORS"
-    for target, where in IMPORTS[name]:
+    for target, where in found_imports()[name]:
         other = room(target)
         if not other or where == "typing":
             continue
@@ -89,8 +96,8 @@ def test_imports_run_one_way(name):
 
 def test_no_circles():
     """Imports at the top of files close no circle; with those in functions, two files may need each other, not more."""
-    assert not circles(IMPORTS, ("top",))
-    assert not [circle for circle in circles(IMPORTS) if len(circle) > 2]
+    assert not circles(found_imports(), ("top",))
+    assert not [circle for circle in circles(found_imports()) if len(circle) > 2]
 
 
 def test_circles_are_found(tmp_path):
@@ -165,7 +172,7 @@ def test_tests_have_the_same_rooms():
 def test_the_engine_knows_nothing_of_what_lies_beside_it():
     """No file of the two floors imports scenes, tests, examples, benchmarks or papers."""
     for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path.read_text())):
             targets = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             targets += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             assert not [target for target in targets if target.split(".")[0] in BESIDE], name

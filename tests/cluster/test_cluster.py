@@ -44,7 +44,7 @@ def same(found, expected) -> None:
         np.testing.assert_array_equal(found.rows(name, rows), expected.rows(name, rows), err_msg=name)
 
 
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("shards", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_bits_do_not_depend_on_shards(tmp_path, shards):
     """Start, parameters and random controls of each world are what they are in one simulator of all."""
     sim = simulator(dtype="float64", solver=ws.LCP())
@@ -98,6 +98,7 @@ class Counter(Damper):
         self.count = kept["count"]
 
 
+@pytest.mark.slow
 def test_rows_in_half_precision():
     """Shards round the rows of one simulator of all, in a temporary store too; 1 is no truth value."""
     sim = simulator()
@@ -110,6 +111,7 @@ def test_rows_in_half_precision():
         ws.cluster.rollout(MODEL, None, None, 10, half=1, **options)
 
 
+@pytest.mark.slow
 def test_kinds_of_controls():
     """Arrays are cut, callables get the state of their shard, and without a store the trajectory comes back in memory."""
     ray.cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["x"]))
@@ -136,6 +138,7 @@ def shards_of_this_machine() -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_lost_actor_is_replaced(tmp_path):
     """A killed shard goes on in another process from its last commit; nothing of it shows in the result."""
     steps, path, killed = 1500, tmp_path / "a.zarr", []
@@ -162,6 +165,7 @@ def test_a_lost_actor_is_replaced(tmp_path):
     same(found, expected)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_in_another_number_of_processes(tmp_path):
     """What shards have begun one simulator ends, and the other way round."""
     from warpsim.run import streaming

@@ -24,6 +24,7 @@ def pile(count: int, seed: int) -> ws.Model:
     return b.build()
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_grid_finds_the_contacts_of_the_list_in_the_same_order(monkeypatch, dtype):
     """Same contacts, same order, same bits as testing every pair, in worlds of different velocities."""

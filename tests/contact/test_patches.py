@@ -331,6 +331,7 @@ def test_patches_keep_force_and_moment(name, level):
     assert checked > 1
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("level", ["polygons", "patch16", "patch5", "patch4"])
 def test_worlds_have_the_same_bits_in_any_company(level, dtype):

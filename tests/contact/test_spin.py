@@ -257,6 +257,7 @@ def test_moments_are_reported():
         assert np.abs(found.moment[0, 0]).min() > 0
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_bits_depend_on_nothing_but_the_world(dtype):
     """64 worlds with coefficients of their own, on two threads: each has the bits that it has alone; a world of NaN changes no other."""

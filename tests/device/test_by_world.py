@@ -154,6 +154,7 @@ def test_atomics_of_a_text():
 SAMPLE = [(residual, wp.float32), (lcp_law, wp.float64)]
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("file, real", SAMPLE)
 def test_adjoints_have_no_atomic_instructions(file, real, tmp_path):
     """None in the PTX of a whole module, forward entries included."""

@@ -82,6 +82,7 @@ def same(found: list[np.ndarray], expected: list[np.ndarray]) -> bool:
     return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, expected, strict=True))
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_motion_has_the_bits_of_one_thread(method, dtype):

@@ -162,6 +162,7 @@ def test_every_integrator_and_contact_model(options):
         np.testing.assert_allclose(by_tape(sim, q, v, bar), rows(J, bar), atol=2e-6 * max(1.0, np.abs(J).max()))
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_motions_keep_their_bits(dtype):
     """With and without the option, through flight and contact; float32's derivatives are those of float64."""

@@ -263,6 +263,7 @@ def test_actuators_with_a_state(steps, tolerance):
     check(problem, tolerance)
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_threads_give_the_same_bits(dtype):
     """Gradients of sensors are the same to the last bit however many threads share the worlds, in both dtypes; a bad world keeps to itself."""

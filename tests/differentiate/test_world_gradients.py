@@ -80,6 +80,7 @@ def test_no_gradient_leaks_into_another_world(method):
     assert found["q"][1].any() and found["gravity"][1].all()
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name, worlds", [("body_inertia", 130), ("gravity", 3), ("joint_range", 1)])
 def test_shared_gradient_is_the_sum_over_worlds(name, worlds, dtype):

@@ -145,15 +145,19 @@ def in_geom(model, points) -> np.ndarray:
     normal = np.cross(a, b)
     area = np.maximum((normal**2).sum(-1), 1e-30)
     found = np.full((len(points), 2), np.nan)
-    for k, point in enumerate(points):
-        q = point - corners[:, 0]
-        u = (np.cross(q, b) * normal).sum(-1) / area
-        v = (np.cross(a, q) * normal).sum(-1) / area
-        far = np.abs((q * normal).sum(-1)) / np.sqrt(area)
-        far[(u < -0.02) | (v < -0.02) | (u + v > 1.02)] = np.inf
-        i = int(far.argmin())
-        if far[i] < 0.01:
-            found[k] = st[i, 0] + u[i] * (st[i, 1] - st[i, 0]) + v[i] * (st[i, 2] - st[i, 0])
+
+    def along(axis, points):
+        """(q · axis) of each point and triangle, q from the triangle's first corner."""
+        return points @ axis.T - (corners[:, 0] * axis).sum(-1)
+
+    axes = np.cross(b, normal) / area[:, None], np.cross(normal, a) / area[:, None], normal / np.sqrt(area)[:, None]
+    for some in np.array_split(np.arange(len(points)), len(points) // 64 + 1):
+        u, v, far = (along(axis, points[some]) for axis in axes)
+        far = np.where((u < -0.02) | (v < -0.02) | (u + v > 1.02), np.inf, np.abs(far))
+        i = far.argmin(axis=1)
+        one = np.arange(len(some)), i
+        place = st[i, 0] + u[one][:, None] * (st[i, 1] - st[i, 0]) + v[one][:, None] * (st[i, 2] - st[i, 0])
+        found[some] = np.where(far[one][:, None] < 0.01, place, np.nan)
     return found
 
 

@@ -212,6 +212,7 @@ def test_every_scheme_and_solver_pulls(device, integrator, solver):
 # Worlds, copies ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_bad_world_changes_no_other_bit(device, dtype):
     """Three worlds, the middle one with a NaN: the others as alone, bit by bit, with two threads as well."""

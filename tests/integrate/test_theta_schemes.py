@@ -355,6 +355,7 @@ class Herd:
         return state.q.numpy(), state.v.numpy(), state.memory["flags"].numpy()
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("name", ["explicit", "implicit", "midpoint"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_world_does_not_see_the_others(device, assets, name, dtype):

@@ -516,6 +516,7 @@ def test_implicit_stiffness_leaves_rows_alone(device, scheme, within):
 # Worlds ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bits_do_not_depend_on_the_number_of_worlds(device, dtype, rng):
     """A Stewart platform among others ends at the same bits as alone."""

@@ -43,6 +43,7 @@ CASES = {
 }
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("flag", CASES)
 def test_what_is_written_steps_to_the_same_bits(tmp_path, flag, dtype):

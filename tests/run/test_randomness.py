@@ -45,6 +45,7 @@ def test_known_answers():
             assert found[w, 4 * four : 4 * four + 4].tolist() == words[: min(4, 10 - 4 * four)]
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_world_draws_what_it_draws_in_any_company(dtype):
     """Numbers depend on (seed, world, episode, step, draw): not on how many worlds there are, their order, or what was drawn before."""

@@ -107,11 +107,17 @@ SOLVERS = {
 INTEGRATORS = {
     k.__name__: k for k in (ws.SymplecticEuler, ws.ExplicitEuler, ws.ImplicitEuler, ws.Midpoint, ws.Variational)
 }
+# Every solver with the default integrator and every integrator with the default solver are quick.
+PAIRS = [
+    pytest.param(s, i, marks=() if s == "lagged" or i == "SymplecticEuler" else pytest.mark.slow)
+    for s in SOLVERS
+    for i in INTEGRATORS
+]
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("integrator", INTEGRATORS)
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("solver", "integrator"), PAIRS)
 def test_every_solver_and_integrator_goes_on(tmp_path, monkeypatch, solver, integrator, dtype):
     """The whole state is kept, with warm starts and the momenta of the variational integrator, the options, and what was
     written into parameters."""

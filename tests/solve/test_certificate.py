@@ -58,6 +58,7 @@ def tumbled(device, assets):
 every_case = pytest.mark.parametrize("name, dtype", [(n, d) for n in ROBOTS for d in TOLERANCE])
 
 
+@pytest.mark.both_types
 @every_case
 def test_impulses_obey_the_constraint_laws(tumbled, name, dtype, within):
     """gamma = P(y) of an independent projection. float64: from v itself; float32: from the velocity u_c = J v - v_hat
@@ -85,6 +86,7 @@ def test_impulses_obey_the_constraint_laws(tumbled, name, dtype, within):
     within(f"{dtype} {name}: |u_c - (J v - v_hat)|, roundings", rounding / np.finfo(dtype).eps, 100)
 
 
+@pytest.mark.both_types
 @every_case
 def test_momentum_error_is_what_the_step_reports(tumbled, name, dtype, within):
     """|D grad l| recomputed equals the reported e_m, and is below the tolerance, for every world and step."""
@@ -97,6 +99,7 @@ def test_momentum_error_is_what_the_step_reports(tumbled, name, dtype, within):
     within(f"{dtype} {name}: reported - recomputed e_m", difference, {"float64": 1e-12, "float32": 5e-6}[dtype])
 
 
+@pytest.mark.both_types
 @every_case
 def test_a_perturbed_impulse_fails_the_certificate(tumbled, name, dtype):
     """Scaling, dropping or turning any one impulse that carries 5 % of the momentum is seen by the momentum balance, and
@@ -123,6 +126,7 @@ def test_a_perturbed_impulse_fails_the_certificate(tumbled, name, dtype):
     assert tried > 25
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 def test_a_step_without_contact_has_error_zero(device, assets, dtype):
     """Nothing active: v = v*, e_m = 0, 0 iterations, no contacts, gamma = 0 in every slot (theory §3.3)."""

@@ -35,6 +35,7 @@ def check(label: str, dtype: str, sim, trajectory, within) -> None:
         assert error <= TOLERANCE[dtype] + ROUNDING[dtype] or missed[-1, w]
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("name", ROBOTS)
 def test_robots_driven_at_random(device, assets, name, dtype, within):
@@ -43,6 +44,7 @@ def test_robots_driven_at_random(device, assets, name, dtype, within):
     check(name, dtype, sim, trajectory, within)
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("name", list(SCENES))
 def test_example_scenes(device, assets, name, dtype, within):

@@ -39,6 +39,7 @@ def dropped(device, assets):
 every_case = pytest.mark.parametrize("name, dtype", [(n, d) for n in AT_REST for d in TOLERANCE])
 
 
+@pytest.mark.both_types
 @every_case
 def test_every_step_is_certified(dropped, name, dtype, within):
     """e_m <= tolerance in every step of every world (also from a start far beyond the joint stops), or the world is flagged, in

@@ -52,6 +52,7 @@ def crowd() -> ws.Model:
     return b.build()
 
 
+@pytest.mark.both_types
 @pytest.mark.parametrize("dtype", SCALARS)
 def test_bits_do_not_depend_on_the_turn(dtype, device, monkeypatch):
     """Motion, flags and gradients where worlds of more contacts than fit have a turn each, and where all come at once."""

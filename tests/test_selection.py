@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make test` runs, and that it compiles its kernels before: nothing is lost, a failure is said at once."""
+
+import pathlib
+import types
+
+import pytest
+import warp as wp
+
+from tests import selection, warm
+
+
+def item(name: str, *marks: str, **params):
+    """A collected test, as pytest has it."""
+    found = types.SimpleNamespace(nodeid=f"tests/test_x.py::{name}{params or ''}")
+    found.get_closest_marker = lambda mark: mark if mark in marks else None
+    if params:
+        found.nodeid, found.callspec = f"tests/test_x.py::{name}[{params}]", types.SimpleNamespace(params=params)
+    return found
+
+
+def test_a_pair_runs_in_one_type():
+    """Of a function in both types float64 alone, whatever stands for a type; all of a function marked `both_types`; none that is slow."""
+    items = [item("test_a", dtype=dtype, k=k) for k in (1, 2) for dtype in selection.TYPES]
+    items += [item("test_b", S=real) for real in (wp.float32, wp.float64)]
+    items += [item("test_c", "both_types", dtype=dtype) for dtype in selection.TYPES]
+    items += [item("test_d", dtype="float32"), item("test_e"), item("test_f", "slow"), item("test_g", k=1)]
+    runs, left = selection.quick(items)
+    assert runs == [items[k] for k in (1, 3, 5, 6, 7, 8, 9, 11)]
+    assert left == [items[k] for k in (0, 2, 4, 10)]  # none is lost
+
+
+def test_a_parameter_of_both_types_is_of_none():
+    """A test that compares the types runs."""
+    items = [
+        item("test_a", one="float32", other="float64"),
+        item("test_a", one="float32"),
+        item("test_a", one="float64"),
+    ]
+    assert selection.quick(items)[0] == [items[0], items[2]]
+
+
+def test_a_full_disk_is_said_before_anything_is_compiled(tmp_path):
+    """With the free space, the folder and what to do."""
+    with pytest.raises(SystemExit, match=r"need 1e\+12 GB there; free some, or set WARP_CACHE_PATH"):
+        warm.check_disk(tmp_path, least=1e12)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit, match=r"cannot write to the kernel cache.*WARP_CACHE_PATH"):
+        warm.check_disk(tmp_path / "file" / "cache")
+
+
+def test_the_first_module_that_does_not_compile_ends_the_stage(monkeypatch):
+    """With its name, the compiler's message and the free space; others do not follow."""
+    from warpsim.tools import kernel_objects
+
+    asked = []
+
+    def compile_all(names, workers, done):
+        for name in names:
+            asked.append(name)
+            done(types.SimpleNamespace(name=name, fresh=True, error="no space left on device"))
+
+    monkeypatch.setattr(kernel_objects, "cpu_modules", lambda: dict.fromkeys(["large", "small"]))
+    monkeypatch.setattr(kernel_objects, "compile_all", compile_all)
+    with pytest.raises(SystemExit, match=r"large does not compile \([\d.]+ GB free\): no space left"):
+        warm.warm(["small", "large"])
+    assert asked == ["large"]
+    with pytest.raises(SystemExit, match="names other, and no such module"):
+        warm.warm(["other"])
+
+
+def test_the_key_follows_the_device_code(monkeypatch, tmp_path):
+    """It is the same for the same sources, and another for others."""
+    before = warm.cache_key()
+    assert before == warm.cache_key() and before.startswith(f"warp-{wp.__version__}-")
+    for place in warm.SOURCES:
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).symlink_to(pathlib.Path(warm.ROOT / place))
+    monkeypatch.setattr(warm, "ROOT", tmp_path)
+    monkeypatch.setattr(warm, "SOURCES", warm.SOURCES[1:])
+    assert warm.cache_key() != before
+
+
+def test_the_list_of_modules_is_sorted_and_has_no_name_twice():
+    """As `pytest --modules` writes it."""
+    names = warm.LIST.read_text(encoding="utf-8").split()
+    assert names == sorted(set(names)) and all(name.startswith("warpsim.kernels_") for name in names)
