@@ -193,7 +193,7 @@ def test_a_noisy_log_of_a_six_joint_arm(within):
         importlib.metadata.version("example-robot-data")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("needs example-robot-data")
-    result = identify_arm.run(100, 2.0)
+    result = identify_arm.run(100, 2.0, substeps=10)
     z = np.array([row["z"] for row in result["rows"]])
     assert result["status"] == "converged" and result["unshown"] == ("body_mass[base_link]", "body_mass[shoulder_link]")
     within("root mean square deviation, in standard deviations", np.sqrt((z**2).mean()), 1.6)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from warpsim.base.annotations import Numbers
-from warpsim.base.checks import flag, number, short, whole
+from warpsim.base.checks import flag, number, numbers, short, whole
 from warpsim.base.reprs import show
 from warpsim.device.recording import tape_paused
 from warpsim.device.threads import holds
@@ -37,6 +37,7 @@ SIDE = 2 * len(DAMPINGS)  # candidates side by side: each damping along the char
 FLOOR = 1e-12  # relative to the diagonal's largest entry: coordinates that nothing depends on stay
 UNSEEN = 1e3  # roundings of the motion: a smaller sensitivity is none
 DELAYED = 10  # knots that the first control is held for before the start, unless `history` says what was
+LAST = 1e-6  # [knots] before the end of the longest delay
 STILL, SHOWN = 1e-10, 1e-6  # steps below STILL count as none; SHOWN: floor of the diagonal there, relative
 
 
@@ -56,6 +57,7 @@ class Identification:
     unseen       (groups, len(labels)) bool: the motion does not depend on this unknown at all (the friction of a geom
                  that touches nothing, the mass of a body in free fall), and it is left as it was; `notes` names them
     start        q (worlds, nq), v (worlds, nv): the initial states, found with `free_start`
+    motion       q (knots + 1, worlds, nq), v: the motion with the parameters found
     """
 
     parameters: dict[str, np.ndarray]
@@ -66,6 +68,7 @@ class Identification:
     information: np.ndarray
     unseen: np.ndarray
     start: tuple[np.ndarray, np.ndarray]
+    motion: tuple[np.ndarray, np.ndarray]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -93,6 +96,8 @@ def identify(
     shared: bool = False,
     free_start: bool = False,
     history: Numbers | None = None,
+    delay: Numbers | None = None,
+    reversals: bool = False,
     jacobian: Callable | None = None,
     iterations: int = 50,
     tolerance: float = 1e-9,
@@ -116,8 +121,8 @@ def identify(
     parameters : dict
         Names of `sim.parameters`, each with its unknown elements (names, indices, or None: all). Of an element with
         several numbers a pair takes one: `{"geom_solimp": [("box", 0), ("box", 2)]}`. "inertial" stands for mass, COM
-        and inertia of a body together. "delay" stands for the delays of actuators in knots: the motion is driven by
-        u(k - d), linear between knots, and the search begins with the best whole d that all actuators have in common.
+        and inertia of a body together. "delay" stands for the delays d of actuators in knots: controls are held from
+        knot to knot and act d later; each substep has their mean.
         Masses stay positive, inertias stay those of a positive density, and the rest stays within its bounds.
     shared : bool
         One set of parameters explains all worlds; else each world has its own.
@@ -127,6 +132,12 @@ def identify(
     history : array
         Controls `(rows, worlds, nu)` before the first knot, the last row just before it: no delay is longer. None: the
         first control, held for 10 knots.
+    delay : array
+        First guess of the delays `(worlds, nu)` in knots. None: the best whole number that all actuators have in
+        common.
+    reversals : bool
+        Dry friction of joints reverses inside a substep, and derivatives are those of the motion, not of the steps
+        (see Notes). For a solver without contact: `ws.NoContact()`.
     iterations : int
         Largest number of iterations.
     tolerance : float
@@ -138,6 +149,13 @@ def identify(
     ------
     ValueError
         Names the argument.
+
+    Notes
+    -----
+    In a step, dry friction of a joint has one direction. When the joint turns around, steps err by O(h), and their
+    derivatives are those of friction that reverses at the end of a step: wrong by any amount, at every step size. With
+    `reversals` both are mended (`warpsim/optimise/reversals.py`). The motion is then not bit by bit that of
+    `sim.rollout`.
     """
     if not isinstance(sim, Simulator):
         raise ValueError(f"sim is a {type(sim).__name__}; give a Simulator")
@@ -150,8 +168,16 @@ def identify(
     u = checked_controls(sim, controls)
     before = np.repeat(u[:1], DELAYED, axis=0) if history is None else checked_controls(sim, history, "history")
     found = charts(sim.model, parameters, len(before))
-    flags = flag(shared, "shared"), flag(free_start, "free_start")
-    fit = _Fit(sim, state, np.concatenate([before, u]), len(before), residual, jacobian, found, *flags, substeps)
+    flags = flag(shared, "shared"), flag(free_start, "free_start"), flag(reversals, "reversals")
+    if reversals and sim.solver.collides:
+        raise ValueError("reversals=True needs a simulator without contact; give Simulator(solver=ws.NoContact())")
+    if delay is not None:
+        delay = numbers(delay, "delay")
+        if delay.shape != (sim.worlds, sim.model.nu) or not ((delay >= 0) & (delay <= len(before))).all():
+            raise ValueError(
+                f"delay is {short(delay)}; give {(sim.worlds, sim.model.nu)} numbers of knots, 0 to {len(before)}"
+            )
+    fit = _Fit(sim, state, np.concatenate([before, u]), len(before), residual, jacobian, found, flags, substeps, delay)
     with tape_paused(), np.errstate(over="ignore", invalid="ignore"):  # non-finite values are handled explicitly
         return fit.run(iterations, tolerance)
 
@@ -162,7 +188,8 @@ class _Fit:
     `u`: controls, of which the first `before` rows are earlier than the first knot.
     """
 
-    def __init__(self, sim, state, u, before, residual, jacobian, found, shared, free, substeps):
+    def __init__(self, sim, state, u, before, residual, jacobian, found, flags, substeps, delay):
+        shared, free, self.reversals = flags
         self.sim, self.start, self.u, self.residual, self.jacobian = sim, state.numpy(), u, residual, jacobian
         self.charts, self.shared, self.substeps, self.free, self.before = found, shared, substeps, free, before
         self.q, self.v = (self.start[name].astype(float) for name in ("q", "v"))
@@ -171,7 +198,8 @@ class _Fit:
         self.values = {}
         for name in (name for chart in found for name in chart.parameters):
             if name == DELAY:
-                self.values[name] = np.zeros((sim.worlds, sim.model.nu))
+                self.values[name] = np.zeros((sim.worlds, sim.model.nu)) if delay is None else delay.copy()
+                self.scans = delay is None
                 continue
             values = sim.parameters.stored(name).numpy().astype(float)
             self.values[name] = np.broadcast_to(values, (sim.worlds, *values.shape[1:])).copy()
@@ -184,7 +212,7 @@ class _Fit:
 
     def run(self, iterations: int, tolerance: float) -> Identification:
         """Iterate until every group has stopped."""
-        if DELAY in self.values:
+        if DELAY in self.values and self.scans:
             self._scan_delays()
         motion, costs = self._roll([self.values] * SIDE)
         self.motion, self.cost = motion.chosen(np.zeros(self.sim.worlds, int)), costs[0]
@@ -201,7 +229,10 @@ class _Fit:
         self.status[unseen.all(axis=1) & (self.status != "iterations")] = "untouched"
         cost, status, start = self.cost, self.status, (self.q, self.v)
         information, _ = normal.reduced(np.zeros(self.groups))[:2]
-        return Identification(self.values, cost, np.array(history), status, self.labels, information, unseen, start)
+        motion = self.motion.q[:, 0], self.motion.v[:, 0]
+        return Identification(
+            self.values, cost, np.array(history), status, self.labels, information, unseen, start, motion
+        )
 
     def _scan_delays(self) -> None:
         """Begin with the whole number of knots, the same for all unknown delays, that fits best."""
@@ -238,9 +269,9 @@ class _Fit:
 
         def policy(knot, *_):
             k = self.before + knot
-            return self.u[k] if delay is None else delayed(self.u, delay, k)
+            return self.u[k] if delay is None else delayed(self.u, delay, k, self.substeps)
 
-        motion = wide.roll(self.start | {"q": q, "v": v}, len(self.u) - self.before, policy)
+        motion = wide.roll(self.start | {"q": q, "v": v}, len(self.u) - self.before, policy, self.reversals)
         r, _ = residuals(self.residual, "residual", tuple(np.moveaxis(x, 1, 0) for x in (motion.q, motion.v)))
         costs = total(0.5 * total(r * r), -2)
         costs = np.where(np.isfinite(costs) & motion.finite, costs, np.inf)
@@ -249,9 +280,8 @@ class _Fit:
     def _normal(self) -> "_Normal":
         """The normal equations at the motion so far; zero where they are not finite."""
         physical = {name: values for name, values in self.values.items() if name != DELAY}
-        A, B, by = jacobians(self.sim, self.motion, physical)
-        if DELAY in self.values:
-            by[DELAY] = B * self._delay_slopes()[:, :, None, :]
+        inputs = {DELAY: self._delay_slopes()} if DELAY in self.values else None
+        A, _, by = jacobians(self.sim, self.motion, physical, inputs, self.reversals)
         slopes = []
         for chart in self.charts:
             parts = ((by[name], *chart.derivative(self.values, name)) for name in chart.parameters)
@@ -280,10 +310,9 @@ class _Fit:
         return _Normal(H, g, size, self.shared, unseen)
 
     def _delay_slopes(self) -> np.ndarray:
-        """∂u/∂d `(knots, worlds, nu)` of the controls that drove the motion."""
-        first = np.minimum(np.floor(self.values[DELAY]), self.before - 1.0)  # the longest delay has the slope before it
-        rows = range(self.before, len(self.u))
-        return np.stack([delayed(self.u, first + 1.0, k) - delayed(self.u, first, k) for k in rows])
+        """∂u/∂d `(knots, substeps, worlds, nu)` of the controls that drove the motion."""
+        delay = np.minimum(self.values[DELAY], self.before - LAST)  # the longest delay has the slope before it
+        return np.stack([delay_slope(self.u, delay, k, self.substeps) for k in range(self.before, len(self.u))])
 
     def _iterate(self, going: np.ndarray, normal: "_Normal", tolerance: float) -> None:
         """Try the dampings, keep each group's best where it lowers its cost."""
@@ -321,12 +350,33 @@ class _Fit:
         return step, (self.sim.model.displace(self.q, x[:, :nv]), self.v + x[:, nv:])
 
 
-def delayed(u: np.ndarray, delay: np.ndarray, k: int) -> np.ndarray:
-    """Controls u(k - d) of delays d `(..., worlds, nu)` in rows of u `(rows, worlds, nu)`, linear between rows."""
-    whole_rows = np.floor(delay).astype(int)
-    part, place = delay - whole_rows, np.ogrid[: delay.shape[-2], : delay.shape[-1]]
-    early = u[np.maximum(k - whole_rows - 1, 0), place[0], place[1]]
-    return (1.0 - part) * u[k - whole_rows, place[0], place[1]] + part * early
+def delayed(u: np.ndarray, delay: np.ndarray, k: int, substeps: int = 1) -> np.ndarray:
+    """Mean controls `(substeps, ..., worlds, nu)` of the substeps of row k, for delays d `(..., worlds, nu)` in rows.
+
+    Each row of u `(rows, worlds, nu)` is held until the next. With one substep, the means are linear between rows.
+    """
+    ends, place = _substeps(delay, k, substeps), np.ogrid[: delay.shape[-2], : delay.shape[-1]]
+    first = np.floor(ends[0]).astype(int)
+    at = ends - first  # from the beginning of row `first`; all substeps are in this row and the next
+    until = np.minimum(at, 1.0) * _row(u, first, place) + np.maximum(at - 1.0, 0.0) * _row(u, first + 1, place)
+    return substeps * np.diff(until, axis=0)
+
+
+def delay_slope(u: np.ndarray, delay: np.ndarray, k: int, substeps: int = 1) -> np.ndarray:
+    """Derivatives of `delayed` with respect to the delays."""
+    ends, place = _substeps(delay, k, substeps), np.ogrid[: delay.shape[-2], : delay.shape[-1]]
+    held = np.stack([_row(u, np.ceil(t).astype(int) - 1, place) for t in ends])
+    return -substeps * np.diff(held, axis=0)
+
+
+def _substeps(delay: np.ndarray, k: int, substeps: int) -> np.ndarray:
+    """Ends `(substeps + 1, ...)` of the substeps of row k, less the delays, in rows."""
+    parts = np.arange(substeps + 1).reshape(-1, *[1] * delay.ndim) / substeps
+    return k + parts - delay
+
+
+def _row(u: np.ndarray, row: np.ndarray, place) -> np.ndarray:
+    return u[np.clip(row, 0, len(u) - 1), place[0], place[1]]
 
 
 def _mixed(worlds: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:

@@ -3,14 +3,21 @@
 
 The log is cut into windows of half a second, each with an initial state of its own that is found with the parameters
 (multiple shooting: Bock 1983), so that small errors do not grow through the whole motion. `identify` fits all windows
-with one set of parameters. The noise of each column is estimated from its residuals and the fit repeated with it. With
-white noise of that size the inverse of the information matrix is the covariance of the estimates, and their 95 %
-intervals follow (Ljung 1999, §9.4). What the motion does not show is named and left at the file's value.
+with one set of parameters; dry friction reverses inside the steps (`reversals.py`). The noise of each column is
+estimated from its residuals and the fit repeated with it. With white noise of that size the inverse of the information
+matrix is the covariance of the estimates, and their 95 % intervals follow (Ljung 1999, §9.4). What the motion does not
+show is named and left at the file's value.
+
+Three tests stand behind the status "converged". The fit is repeated with steps of half the length, until the estimates
+move by less than a fraction of their standard deviations. It is repeated from perturbed estimates, and must not end at
+a lower cost. The residuals must not be larger than the noise of the columns themselves, which the median of their third
+differences gives without any model.
 """
 
 import dataclasses
 import json
 import pathlib
+import statistics
 from typing import Any
 
 import numpy as np
@@ -23,7 +30,7 @@ from warpsim.files.output import check_file, replacing
 from warpsim.integrate import Midpoint
 from warpsim.model.model import JointType, Model
 from warpsim.optimise.charts import DELAY, LOGARITHMS
-from warpsim.optimise.identify import Identification, delayed, identify
+from warpsim.optimise.identify import Identification, identify
 from warpsim.optimise.motion_log import MotionLog, read_log
 from warpsim.simulator import Simulator
 from warpsim.solve.nocontact import NoContact
@@ -38,7 +45,12 @@ UNITS = {
 SLIDE_UNITS = {"joint_damping": "N s/m", "joint_friction": "N", "joint_armature": "kg"}
 KNOWN = tuple(UNITS)
 WINDOW, FEWEST = 0.5, 8  # length of a window [s], and least number of its knots
-LONGEST_STEP = 0.002  # [s] of the simulation
+LONGEST_STEP = 0.001  # [s] of the simulation, at first
+HALVINGS = 2  # of the steps, at most
+SETTLED = 0.3  # standard deviations that an estimate may move when steps are halved
+# Restarts at most; how far, in standard deviations of each principal direction; and the decrease of ½ χ² that counts.
+RESTARTS, AWAY, LOWER = 3, 2.0, 0.5
+EXCESS = 3.0  # standard deviations of the estimated noise: residuals above it do not fit
 SLOWEST = 0.25  # [s] largest distance of rows
 ROUNDS = 2  # fits, each with the noise that the residuals of the one before have
 ROUGH, FINE = 1e-3, 1e-7  # tolerances of the first fits and of the last
@@ -52,17 +64,27 @@ SINGULAR = 1e-9  # least eigenvalue of the scaled information matrix
 TOO_LARGE = "the robot's motion from the log is not finite; check the units of its columns"
 WHITE = 0.3  # largest correlation of neighboring residuals that counts as none
 VARIANCE_OF_THIRD = 20.0  # variance of the third difference of white noise of variance one
+MEDIAN_OF_NORMAL = 0.6745  # of the absolute value
+# Relative variance of a squared noise from the median absolute third difference, times the number of differences:
+# measured for white noise, whose third differences are correlated.
+VARIANCE_OF_MEDIAN = 9.2
 
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """One parameter: its value, its 95 % interval, and the value of the robot's file. Units: `unit`."""
+    """One parameter: its value, its intervals, and the value of the robot's file. Units: `unit`.
+
+    low, high            95 % interval of this parameter alone
+    all_low, all_high    wider interval: 95 % for all parameters together to lie in theirs (Bonferroni's inequality)
+    """
 
     parameter: str
     element: str
     value: float
     low: float
     high: float
+    all_low: float
+    all_high: float
     file: float
     unit: str
 
@@ -77,7 +99,11 @@ class RobotIdentification:
     noise       column -> standard deviation of its residuals
     whiteness   correlation of neighboring residuals, the largest of all columns: above 0.3 the model lacks something
                 that the robot has, and the intervals are too narrow
-    status      that of the last fit: "converged", "iterations", "stalled" or "untouched"
+    status      that of the last fit: "converged", "iterations", "stalled" or "untouched"; "unsettled": a restart or
+                shorter steps still changed the estimates; "misfit": residuals are larger than the columns' noise
+    moved       largest change of an estimate when steps were halved, in standard deviations (0: `substeps` was given)
+    restarts    decreases of the cost ½ χ² by the restarts, one by one
+    excess      mean square of the residuals over the columns' noise, less 1, and its standard deviation
     rows, windows, dt   of the log
     """
 
@@ -87,6 +113,9 @@ class RobotIdentification:
     noise: dict[str, float]
     whiteness: float
     status: str
+    moved: float
+    restarts: tuple[float, ...]
+    excess: tuple[float, float]
     rows: int
     windows: int
     dt: float
@@ -101,7 +130,19 @@ class RobotIdentification:
     def warnings(self) -> tuple[str, ...]:
         """Sentences about what makes the estimates doubtful."""
         found = []
-        if self.status != "converged":
+        if self.moved > SETTLED:
+            found.append(
+                f"with steps of half the length an estimate moved by {self.moved:.2g} standard deviations: give more "
+                "substeps"
+            )
+        if self.restarts and self.restarts[-1] > LOWER:
+            found.append("each restart ended at a lower cost: the estimates may be those of a wrong valley")
+        if self.excess[0] > EXCESS * self.excess[1]:
+            found.append(
+                f"the mean square of the residuals is {100 * self.excess[0]:.2g} % above the noise of the columns: the "
+                "robot has what its model lacks, or the search ended in a wrong valley; the intervals are too narrow"
+            )
+        if self.status not in ("converged", "unsettled", "misfit"):
             found.append(f"the fit ended with the status {self.status!r}")
         if self.whiteness > WHITE:
             found.append(
@@ -112,7 +153,7 @@ class RobotIdentification:
 
     def data(self) -> dict[str, Any]:
         """All of it but the model, as plain data."""
-        plain = ("unshown", "noise", "whiteness", "status", "rows", "windows", "dt")
+        plain = ("unshown", "noise", "whiteness", "status", "moved", "restarts", "excess", "rows", "windows", "dt")
         found = {"estimates": [dataclasses.asdict(x) for x in self.estimates]}
         return found | {name: getattr(self, name) for name in plain} | {"warnings": list(self.warnings)}
 
@@ -161,7 +202,7 @@ def identify_log(
     most_delay : int
         Largest delay, in rows.
     substeps : int
-        Simulation steps per row; None: steps of at most 2 ms.
+        Simulation steps per row. None: steps of at most 1 ms, halved until the estimates stay.
     iterations : int
         Largest number of iterations of each fit.
     device, threads
@@ -207,7 +248,8 @@ def identify_log(
         started, cut.count, data.dt, dtype="float64", solver=NoContact(), integrator=Midpoint(), requires_grad=True,
         device=device, threads=threads,
     )  # fmt: skip
-    return _Search(sim, model, data, cut, _unknown(model, kinds), parts, iterations).run()
+    halvings = 0 if substeps else HALVINGS
+    return _Search(sim, model, data, cut, _unknown(model, kinds), parts, iterations, halvings).run()
 
 
 def _unknown(model: Model, kinds) -> dict[str, list]:
@@ -254,10 +296,13 @@ class _Windows:
         self.columns = [f"q:{name}" for name in model.joint_names]
         self.columns += [f"v:{name}" for name, there in zip(model.joint_names, measured, strict=True) if there]
         self.measured = np.flatnonzero(measured)
-        noise = [np.diff(x, 3, axis=0).std() / np.sqrt(VARIANCE_OF_THIRD) for x in self._seen()]
+        thirds = [np.diff(x, 3, axis=0) / np.sqrt(VARIANCE_OF_THIRD) for x in self._seen()]
+        noise = [x.std() for x in thirds]
         if not np.isfinite(noise).all():
             raise ValueError(f"{pathlib.Path(log.path).name}: {TOO_LARGE}")
         self.noise = np.maximum(noise, 1e-12)
+        self.own_noise = np.maximum([np.median(np.abs(x)) / MEDIAN_OF_NORMAL for x in thirds], 1e-12)
+        self.thirds = thirds[0].size
 
     def _seen(self) -> list[np.ndarray]:
         """Measured columns `(knots + 1, windows)`."""
@@ -271,13 +316,14 @@ class _Windows:
 class _Search:
     """Fits with noise from residuals, without what the motion does not show."""
 
-    def __init__(self, sim, model, log: MotionLog, cut: _Windows, unknown, substeps: int, iterations: int):
+    def __init__(self, sim, model, log: MotionLog, cut: _Windows, unknown, substeps: int, iterations: int, halvings):
         self.sim, self.log, self.cut, self.model = sim, log, cut, model
-        self.unknown, self.substeps, self.iterations = unknown, substeps, iterations
-        self.start, self.unshown = cut.start, []
+        self.unknown, self.substeps, self.iterations, self.halvings = unknown, substeps, iterations, halvings
+        self.start, self.delay, self.unshown = cut.start, None, []
+        self.moved, self.restarts = 0.0, []
 
     def run(self) -> RobotIdentification:
-        """Fit, estimate the noise, drop what is not shown; until nothing changes."""
+        """Fit, estimate the noise, drop what is not shown until nothing changes; then test what was found."""
         left = ROUNDS
         while True:
             found = self._fit(FINE if left == 1 else ROUGH)
@@ -289,7 +335,60 @@ class _Search:
             errors = self._errors(found)
             if np.isfinite(errors).all():
                 self.cut.noise = np.maximum(self._noise(errors, len(found.labels)), 1e-12)
+        if self.unknown:
+            found, spread = self._restarted(*self._halved(found, spread))
         return self._result(found, spread)
+
+    def _halved(self, found: Identification, spread: np.ndarray):
+        """The fit with steps so short that half of them change no estimate much."""
+        for _ in range(self.halvings):
+            self.substeps *= 2
+            before, found = found, self._fit(FINE)
+            spread = self._spread(found)[0]
+            self.moved = float(np.abs(self._change(before, found) / spread).max())
+            if self.moved <= SETTLED:
+                break
+        return found, spread
+
+    def _restarted(self, found: Identification, spread: np.ndarray):
+        """The fit of lowest cost of those from perturbed estimates; they end once none is lower."""
+        rng = np.random.default_rng(0)
+        for _ in range(RESTARTS):
+            kept = self.start
+            M, z = found.information[0], AWAY * rng.normal(size=len(spread))
+            scale = np.sqrt(np.diag(M))
+            root = np.linalg.cholesky(M / np.outer(scale, scale))
+            self._move(found, np.linalg.solve(root.T, z) / scale)
+            other = self._fit(FINE)
+            self.restarts.append(float(found.cost[0] - other.cost[0]))
+            if self.restarts[-1] > 0.0:
+                found, spread = other, self._spread(other)[0]
+            else:
+                self.start = kept
+                self._move(found, np.zeros(len(spread)))
+            if self.restarts[-1] <= LOWER:
+                break
+        return found, spread
+
+    def _change(self, before: Identification, after: Identification) -> np.ndarray:
+        """What the unknowns changed by, those that step by their logarithms in logarithms."""
+        changes = []
+        for kind, elements in self.unknown.items():
+            old, new = (x.parameters[kind][0, elements] for x in (before, after))
+            changes.append(np.log(new / old) if kind in LOGARITHMS else new - old)
+        return np.concatenate(changes)
+
+    def _move(self, found: Identification, step: np.ndarray) -> None:
+        """Begin the next fit a step away from estimates."""
+        ends = np.cumsum([len(elements) for elements in self.unknown.values()])[:-1]
+        for (kind, elements), part in zip(self.unknown.items(), np.split(step, ends), strict=True):
+            values = found.parameters[kind].copy()
+            near = values[:, elements]
+            values[:, elements] = near * np.exp(part) if kind in LOGARITHMS else np.maximum(near + part, 0.0)
+            if kind == DELAY:
+                self.delay = np.minimum(values, len(self.cut.history))
+            else:
+                self.sim.parameters[kind] = values
 
     def _fit(self, tolerance: float) -> Identification:
         sim, cut, sigma = self.sim, self.cut, self.cut.noise
@@ -298,30 +397,26 @@ class _Search:
         J[range(nq), range(nq)] = 1.0
         J[range(nq, len(J)), nv + cut.measured] = 1.0
         J = J / sigma[:, None]
-        log = pathlib.Path(self.log.path).name
+        delayed = DELAY in self.unknown
         found = identify(
             sim, sim.state(*self.start), cut.u, lambda q, v: cut.errors(q, v) / sigma, self.unknown, shared=True,
-            free_start=True, history=cut.history if DELAY in self.unknown else None,
-            jacobian=lambda q, v: np.broadcast_to(J, (*q.shape[:-1], *J.shape)),
+            free_start=True, history=cut.history if delayed else None, delay=self.delay if delayed else None,
+            reversals=True, jacobian=lambda q, v: np.broadcast_to(J, (*q.shape[:-1], *J.shape)),
             iterations=self.iterations, tolerance=tolerance, substeps=self.substeps,
         )  # fmt: skip
         if found.status[0] == "nonfinite":
-            raise ValueError(f"{log}: {TOO_LARGE}")
+            raise ValueError(f"{pathlib.Path(self.log.path).name}: {TOO_LARGE}")
         self.start = found.start
         for name, values in found.parameters.items():
-            if name != DELAY:
+            if name == DELAY:
+                self.delay = values
+            else:
                 sim.parameters[name] = values
         return found
 
     def _errors(self, found: Identification) -> np.ndarray:
         """Residuals `(knots + 1, windows, columns)` of the motion found, in the units of the columns."""
-        sim, cut = self.sim, self.cut
-        u = cut.u
-        if DELAY in found.parameters:
-            every, rows = np.concatenate([cut.history, u]), range(len(cut.history), len(cut.history) + cut.knots)
-            u = np.stack([delayed(every, found.parameters[DELAY], k) for k in rows])
-        motion = sim.rollout(sim.state(*self.start), u, substeps=self.substeps)
-        return cut.errors(motion.q.numpy(), motion.v.numpy())
+        return self.cut.errors(*found.motion)
 
     def _noise(self, errors: np.ndarray, unknowns: int) -> np.ndarray:
         """Standard deviation of each column, with the degrees of freedom that the unknowns take."""
@@ -332,6 +427,14 @@ class _Search:
                 "give longer windows, fewer parameters or a longer log"
             )
         return np.sqrt((errors**2).mean(axis=(0, 1)) / (1.0 - taken / errors.size))
+
+    def _excess(self, errors: np.ndarray, unknowns: int) -> tuple[float, float]:
+        """Mean square of the residuals in units of the columns' own noise, less 1, and its standard deviation."""
+        taken = unknowns + 2 * self.model.nv * self.cut.count
+        freedom = max(errors.size - taken, 1)
+        mean = float(((errors / self.cut.own_noise) ** 2).sum() / freedom)
+        variance = 2.0 / freedom + VARIANCE_OF_MEDIAN / (self.cut.thirds * errors.shape[-1])
+        return mean - 1.0, float(np.sqrt(variance))
 
     def _spread(self, found: Identification) -> tuple[np.ndarray, list[int]]:
         """Standard deviations of the steps of all unknowns, and those that the motion does not show."""
@@ -354,7 +457,9 @@ class _Search:
         for kind, element in (places[i] for i in dropped):
             self.unshown.append(f"{kind}[{self._name(kind, element)}]")
             self.unknown[kind] = [e for e in self.unknown[kind] if e != element]
-            if kind != DELAY:
+            if kind == DELAY:
+                self.delay[:, element] = 0.0
+            else:
                 values = self.sim.parameters.stored(kind).numpy().astype(float)
                 values = np.broadcast_to(values, (self.sim.worlds, *values.shape[1:])).copy()
                 values[:, element] = getattr(self.model, kind)[element]
@@ -377,22 +482,35 @@ class _Search:
             values[kind] = np.asarray(stored).reshape(-1, np.shape(getattr(model, kind))[0])[0].copy()
         places = [(kind, element) for kind, elements in self.unknown.items() for element in elements]
         estimates = []
-        for (kind, element), s in zip(places, WIDE * spread, strict=False):
-            delay = kind == DELAY
-            found_value = self.log.dt * found.parameters[DELAY][0, element] if delay else values[kind][element]
-            ends = _interval_of(found_value, self.log.dt * s if delay else s, kind in LOGARITHMS)
-            file = 0.0 if delay else float(getattr(model, kind)[element])
+        wide = statistics.NormalDist().inv_cdf(1.0 - 0.025 / max(len(places), 1))  # Bonferroni's
+        for (kind, element), s in zip(places, spread, strict=False):
+            scale = self.log.dt if kind == DELAY else 1.0
+            value = scale * (found.parameters[DELAY][0, element] if kind == DELAY else values[kind][element])
+            ends = [_interval_of(value, scale * x * s, kind in LOGARITHMS) for x in (WIDE, wide)]
+            file = 0.0 if kind == DELAY else float(getattr(model, kind)[element])
             name = self._name(kind, element)
-            estimates.append(Estimate(kind, name, float(found_value), *ends, file, self._unit(kind, element)))
+            estimates.append(Estimate(kind, name, float(value), *ends[0], *ends[1], file, self._unit(kind, element)))
         errors = self._errors(found)
         flat = errors - errors.mean(axis=0)
         lag = (flat[1:] * flat[:-1]).sum(axis=(0, 1)) / np.maximum((flat**2).sum(axis=(0, 1)), 1e-300)
         new = dataclasses.replace(model, **{kind: x.astype(getattr(model, kind).dtype) for kind, x in values.items()})
         noise = dict(zip(self.cut.columns, self.cut.noise.tolist(), strict=True))
+        excess = self._excess(errors, len(found.labels))
         return RobotIdentification(
-            tuple(estimates), tuple(self.unshown), new, noise, float(lag.max()), str(found.status[0]), len(self.log.q),
-            self.cut.count, self.log.dt,
+            tuple(estimates), tuple(self.unshown), new, noise, float(lag.max()), self._status(found, excess),
+            self.moved, tuple(self.restarts), excess, len(self.log.q), self.cut.count, self.log.dt,
         )  # fmt: skip
+
+    def _status(self, found: Identification, excess: tuple[float, float]) -> str:
+        """That of the fit; "converged" only if no test speaks against it."""
+        status = str(found.status[0])
+        if status == "stalled" and self.restarts and self.restarts[-1] <= LOWER:
+            status = "converged"  # no step lowers the cost by more than rounding, from two sides
+        if status != "converged":
+            return status
+        if self.moved > SETTLED or (self.restarts and self.restarts[-1] > LOWER):
+            return "unsettled"
+        return "misfit" if excess[0] > EXCESS * excess[1] else status
 
     def _unit(self, kind: str, element: int) -> str:
         slide = kind.startswith("joint") and self.model.joint_type[self._joint_of(element)] == JointType.SLIDE

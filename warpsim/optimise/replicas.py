@@ -14,6 +14,7 @@ import numpy as np
 
 from warpsim.differentiate.linearize import _not_analytic
 from warpsim.kernels.flags import NONFINITE
+from warpsim.optimise.reversals import Reversals, corrected
 from warpsim.simulator import Simulator
 from warpsim.state import State
 
@@ -26,13 +27,19 @@ _kept: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 class Motion:
     """Rolled-out replicas: `arrays[name] (knots * substeps + 1, replicas, worlds, ...)` hold their whole states.
 
-    `controls (knots, replicas, worlds, nu)`; `finite (replicas, worlds)`: whether the flag NONFINITE was never set.
+    `each (knots, substeps, replicas, worlds, nu)`: controls of all substeps; `finite (replicas, worlds)`: whether the
+    flag NONFINITE was never set.
     """
 
     arrays: dict[str, np.ndarray]
-    controls: np.ndarray
+    each: np.ndarray
     finite: np.ndarray
     substeps: int
+
+    @property
+    def controls(self) -> np.ndarray:
+        """Controls `(knots, replicas, worlds, nu)` of the first substeps."""
+        return self.each[:, 0]
 
     @property
     def q(self) -> np.ndarray:
@@ -48,9 +55,8 @@ class Motion:
         """One replica of each world, by index `(worlds,)`."""
         worlds = np.arange(len(replica))
         arrays = {name: x[:, replica, worlds][:, None] for name, x in self.arrays.items()}
-        return Motion(
-            arrays, self.controls[:, replica, worlds][:, None], self.finite[replica, worlds][None], self.substeps
-        )
+        each = self.each[:, :, replica, worlds][:, :, None]
+        return Motion(arrays, each, self.finite[replica, worlds][None], self.substeps)
 
     def updated(self, worlds: np.ndarray, other: "Motion") -> "Motion":
         """This motion, with the chosen worlds (a mask) replaced by those of another."""
@@ -60,7 +66,8 @@ class Motion:
 
         arrays = {name: mixed(x, other.arrays[name]) for name, x in self.arrays.items()}
         finite = np.where(worlds, other.finite, self.finite)
-        return Motion(arrays, mixed(self.controls, other.controls), finite, self.substeps)
+        each = np.where(worlds[:, None], other.each, self.each)
+        return Motion(arrays, each, finite, self.substeps)
 
 
 class Replicas:
@@ -121,29 +128,36 @@ class Replicas:
             array.assign(np.ascontiguousarray(values.reshape(own.shape)))
         return self.state
 
-    def roll(self, start: State | dict[str, np.ndarray], knots: int, policy) -> Motion:
+    def roll(self, start: State | dict[str, np.ndarray], knots: int, policy, reversals: bool = False) -> Motion:
         """The motions from `start` under `policy(knot, q, v) -> controls`, arrays `(copies, worlds, n)`.
 
-        `start`: a state of the original worlds, or arrays `(worlds, ...)` or `(copies, worlds, ...)` by name.
+        `start`: a state of the original worlds, or arrays `(worlds, ...)` or `(copies, worlds, ...)` by name. A policy
+        may give controls of their own to the substeps of a knot: `(substeps, copies, worlds, nu)`. `reversals`: those
+        of dry friction happen inside a substep (`reversals.py`).
         """
         state, shape = self.load(start if isinstance(start, dict) else start.numpy()), (self.copies, self.worlds)
         rows = knots * self.substeps
         arrays = {name: np.empty((rows + 1, *shape, *x.shape[1:]), x.dtype) for name, x in state.numpy().items()}
-        controls = np.empty((knots, *shape, self.sim.model.nu), self.sim.dtype)
+        each = np.empty((knots, self.substeps, *shape, self.sim.model.nu), self.sim.dtype)
 
         def keep(row: int) -> None:
             for name, x in state.numpy().items():
                 arrays[name][row] = x.reshape(arrays[name].shape[1:])
 
         keep(0)
+        watch = Reversals(self.sim.model, self.sim.dt, state.q.numpy(), state.v.numpy()) if reversals else None
         for row in range(rows):
             knot, within = divmod(row, self.substeps)
             if within == 0:
-                controls[knot] = policy(knot, arrays["q"][row], arrays["v"][row])
-            self.sim.step(state, controls[knot].reshape(self.sim.worlds, self.sim.model.nu), out=state)
+                given = np.broadcast_to(policy(knot, arrays["q"][row], arrays["v"][row]), each[knot].shape)
+                each[knot] = given
+            self.sim.step(state, each[knot, within].reshape(self.sim.worlds, self.sim.model.nu), out=state)
+            if watch and (mended := watch.mended(state.q.numpy(), state.v.numpy())):
+                for array, x in zip((state.q, state.v), mended, strict=True):
+                    array.assign(x.astype(self.sim.dtype))
             keep(row + 1)
         finite = (arrays["flags"][-1] & NONFINITE) == 0
-        return Motion(arrays, controls.astype(float), finite, self.substeps)
+        return Motion(arrays, each.astype(float), finite, self.substeps)
 
 
 def replicas(sim: Simulator, copies: int, substeps: int = 1, requires_grad: bool = False) -> Replicas:
@@ -158,29 +172,49 @@ def replicas(sim: Simulator, copies: int, substeps: int = 1, requires_grad: bool
     return found
 
 
-def jacobians(sim: Simulator, motion: Motion, parameters: dict[str, np.ndarray] | None = None):
+def jacobians(
+    sim: Simulator,
+    motion: Motion,
+    parameters: dict[str, np.ndarray] | None = None,
+    inputs: dict[str, np.ndarray] | None = None,
+    reversals: bool = False,
+):
     """Jacobians over all substeps of a knot, of a motion of one replica.
 
     Returns `A (knots, worlds, 2nv, 2nv)`, `B (knots, worlds, 2nv, nu)`, and the derivatives `(knots, worlds, 2nv,
-    entries)` with respect to each parameter, which is given with its values `(worlds, ...)`.
+    entries)` with respect to each parameter, which is given with its values `(worlds, ...)`. `inputs`: names of what
+    the controls depend on, each with ∂u `(knots, substeps, worlds, nu)`, entry by entry; they have derivatives beside
+    the parameters. `reversals`: steps in which dry friction reverses have the derivative of the motion
+    (`reversals.py`).
     """
-    parameters = parameters or {}
+    parameters, wanted = dict(parameters or {}), set(parameters or {})
     rows, substeps = len(motion.arrays["q"]) - 1, motion.substeps
+    rubs = reversals and (sim.model.joint_friction > 0).any()
+    if rubs and "joint_friction" not in parameters:
+        friction = sim.parameters.stored("joint_friction").numpy().astype(float)
+        parameters["joint_friction"] = np.broadcast_to(friction, (sim.worlds, friction.shape[-1]))
     points = {name: x[:-1, 0] for name, x in motion.arrays.items()}
-    controls = np.repeat(motion.controls[:, 0], substeps, axis=0)
+    controls = motion.each[:, :, 0].reshape(rows, sim.worlds, -1)
     copies = min(rows, max(1, WIDEST // sim.worlds))
     wide = replicas(sim, copies, substeps, requires_grad=bool(_not_analytic(sim, tuple(parameters))))
     for name, values in parameters.items():
         wide.set(name, values)
-    found: dict[str, list] = {}
+    lists: dict[str, list] = {}
     for first in range(0, rows, copies):
         chunk = np.minimum(np.arange(first, first + copies), rows - 1)
         wide.load({name: x[chunk] for name, x in points.items()})
         control = np.ascontiguousarray(controls[chunk].reshape(wide.sim.worlds, sim.model.nu), dtype=sim.dtype)
         for name, values in wide.linearize(control, tuple(parameters)).items():
-            found.setdefault(name, []).append(values[: rows - first])
-    shape = (rows // substeps, substeps)
-    found = {name: np.concatenate(parts).reshape(*shape, *parts[0].shape[1:]) for name, parts in found.items()}
+            lists.setdefault(name, []).append(values[: rows - first])
+    found = {name: np.concatenate(parts) for name, parts in lists.items()}
+    if rubs:
+        speeds = motion.arrays["v"][:, 0].astype(float)
+        found["A"] = corrected(found["A"], found["joint_friction"], speeds, parameters["joint_friction"])
+        if "joint_friction" not in wanted:
+            del found["joint_friction"]
+    for name, slope in (inputs or {}).items():
+        found[name] = found["B"] * slope.reshape(rows, sim.worlds, 1, -1)
+    found = {name: x.reshape(rows // substeps, substeps, *x.shape[1:]) for name, x in found.items()}
     A = found.pop("A")
     for later in range(1, substeps):  # x'' = A₂ (A₁ x + B₁ u) + B₂ u
         for x in found.values():

@@ -37,7 +37,7 @@ class Identify:
     most_delay: int = 5
     """Largest delay of an actuator, in rows of the log."""
     substeps: int | None = None
-    """Simulation steps per row; None is steps of at most 2 ms."""
+    """Simulation steps per row; None is steps of at most 1 ms, halved until the estimates stay."""
     out: str | None = None
     """Write the results: .json holds estimates and intervals, .xml the robot as MJCF with the values found."""
     device: str | None = None
@@ -76,9 +76,10 @@ def print_table(found) -> None:
     from rich.table import Table
 
     screen = console()
-    table = Table("parameter", "element", "value", "95 % interval", "file", "unit")
+    table = Table("parameter", "element", "value", "95 % interval", "95 % for all together", "file", "unit")
     for e in found.estimates:
-        cells = (e.parameter, e.element, f"{e.value:.5g}", f"{e.low:.5g} … {e.high:.5g}", f"{e.file:.5g}", e.unit)
+        ends = f"{e.low:.5g} … {e.high:.5g}", f"{e.all_low:.5g} … {e.all_high:.5g}"
+        cells = (e.parameter, e.element, f"{e.value:.5g}", *ends, f"{e.file:.5g}", e.unit)
         table.add_row(*(escape(cell) for cell in cells))
     screen.print(table)
     lines = [
