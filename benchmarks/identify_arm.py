@@ -9,7 +9,7 @@ values, one delay for each actuator between 0 and 20 ms. It follows sums of sine
 plain steps of 0.1 ms by the midpoint rule, not in those of the estimator; a control acts late by exactly its delay. The log has positions with 1 mrad, velocities
 with 20 mrad/s of white noise and the controls, at 100 Hz. `ws.identify_log` begins with the URDF.
 
-Two counts, of the two intervals that `warpsim identify` prints: how many of all parameters lie within their own 95 % interval
+Two counts, of the two intervals that `warpsim identify` gives: how many of all parameters lie within their own 95 % interval
 (rate wanted: at least 90 %, expected 95 %), and in how many runs all parameters lie within the intervals that hold for all
 together with 95 % (Bonferroni's; wanted: 18 of 20). All 29 within their own intervals is to be expected in fewer runs.
 """

@@ -127,6 +127,11 @@ class RobotIdentification:
         )
 
     @property
+    def wider(self) -> float:
+        """How much wider (all_low, all_high) is than (low, high)."""
+        return wider(len(self.estimates))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences about what makes the estimates doubtful."""
         found = []
@@ -482,7 +487,7 @@ class _Search:
             values[kind] = np.asarray(stored).reshape(-1, np.shape(getattr(model, kind))[0])[0].copy()
         places = [(kind, element) for kind, elements in self.unknown.items() for element in elements]
         estimates = []
-        wide = statistics.NormalDist().inv_cdf(1.0 - 0.025 / max(len(places), 1))  # Bonferroni's
+        wide = WIDE * wider(len(places))
         for (kind, element), s in zip(places, spread, strict=False):
             scale = self.log.dt if kind == DELAY else 1.0
             value = scale * (found.parameters[DELAY][0, element] if kind == DELAY else values[kind][element])
@@ -515,6 +520,11 @@ class _Search:
     def _unit(self, kind: str, element: int) -> str:
         slide = kind.startswith("joint") and self.model.joint_type[self._joint_of(element)] == JointType.SLIDE
         return SLIDE_UNITS[kind] if slide else UNITS[kind]
+
+
+def wider(count: int) -> float:
+    """Width of intervals that hold all of `count` parameters with 95 % (Bonferroni), over that of each parameter's own."""
+    return statistics.NormalDist().inv_cdf(1.0 - 0.025 / max(count, 1)) / WIDE
 
 
 def _interval_of(value: float, reach: float, logarithm: bool) -> tuple[float, float]:

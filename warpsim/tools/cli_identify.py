@@ -76,16 +76,20 @@ def print_table(found) -> None:
     from rich.table import Table
 
     screen = console()
-    table = Table("parameter", "element", "value", "95 % interval", "95 % for all together", "file", "unit")
+    table = Table("parameter", "element", "value", "95 % interval", "file", "unit")
     for e in found.estimates:
-        ends = f"{e.low:.5g} … {e.high:.5g}", f"{e.all_low:.5g} … {e.all_high:.5g}"
-        cells = (e.parameter, e.element, f"{e.value:.5g}", *ends, f"{e.file:.5g}", e.unit)
+        cells = (e.parameter, e.element, f"{e.value:.5g}", f"{e.low:.5g} … {e.high:.5g}", f"{e.file:.5g}", e.unit)
         table.add_row(*(escape(cell) for cell in cells))
     screen.print(table)
     lines = [
         f"{found.rows} rows, {found.dt:g} s apart, in {found.windows} windows; {found.status}; noise: "
         + ", ".join(f"{name} {x:.2g}" for name, x in found.noise.items())
     ]
+    if len(found.estimates) > 1:
+        lines.append(
+            "each interval holds its own parameter with 95 %; those that hold all parameters together with 95 % are "
+            f"{found.wider:.2f} times as wide (--json: all_low, all_high)"
+        )
     if found.unshown:
         lines.append(f"not shown by this motion, left at the file's values: {', '.join(found.unshown)}")
     lines += [f"warning: {text}" for text in found.warnings]
