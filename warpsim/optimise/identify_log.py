@@ -523,7 +523,7 @@ class _Search:
 
 
 def wider(count: int) -> float:
-    """Width of intervals that hold all of `count` parameters with 95 % (Bonferroni), over that of each parameter's own."""
+    """Width of intervals that hold all of `count` parameters with 95 % (Bonferroni), over that of each one alone."""
     return statistics.NormalDist().inv_cdf(1.0 - 0.025 / max(count, 1)) / WIDE
 
 
