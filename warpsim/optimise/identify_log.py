@@ -45,7 +45,7 @@ UNITS = {
 SLIDE_UNITS = {"joint_damping": "N s/m", "joint_friction": "N", "joint_armature": "kg"}
 KNOWN = tuple(UNITS)
 WINDOW, FEWEST = 0.5, 8  # length of a window [s], and least number of its knots
-LONGEST_STEP = 0.001  # [s] of the simulation, at first
+LONGEST_STEP, ROUGH_STEP = 0.001, 0.002  # [s] of the simulation, at first, and of the fits with the rough tolerance
 HALVINGS = 2  # of the steps, at most
 SETTLED = 0.3  # standard deviations that an estimate may move when steps are halved
 # Restarts at most; how far, in standard deviations of each principal direction; and the decrease of ½ χ² that counts.
@@ -53,7 +53,7 @@ RESTARTS, AWAY, LOWER = 3, 2.0, 0.5
 EXCESS = 3.0  # standard deviations of the estimated noise: residuals above it do not fit
 SLOWEST = 0.25  # [s] largest distance of rows
 ROUNDS = 2  # fits, each with the noise that the residuals of the one before have
-ROUGH, FINE = 1e-3, 1e-7  # tolerances of the first fits and of the last
+ROUGH, FINE = 1e-3, 1e-6  # tolerances of the first fits and of the last
 WIDE = 1.96  # standard deviations: 95 % of a normal distribution
 FIRST_FRICTION, FIRST_TORQUE = (
     0.02,
@@ -247,7 +247,7 @@ def identify_log(
             "give the column time in seconds, or record more often"
         )
     cut = _Windows(data, model, window, delay)
-    parts = substeps or int(np.ceil(data.dt / LONGEST_STEP - 1e-9))
+    parts = substeps or _parts(data.dt, LONGEST_STEP)
     started = _with_friction(model, data) if "joint_friction" in kinds else model
     sim = Simulator(
         started, cut.count, data.dt, dtype="float64", solver=NoContact(), integrator=Midpoint(), requires_grad=True,
@@ -255,6 +255,11 @@ def identify_log(
     )  # fmt: skip
     halvings = 0 if substeps else HALVINGS
     return _Search(sim, model, data, cut, _unknown(model, kinds), parts, iterations, halvings).run()
+
+
+def _parts(dt: float, longest: float) -> int:
+    """The least number of steps of at most `longest` seconds that a row is divided into."""
+    return int(np.ceil(dt / longest - 1e-9))
 
 
 def _unknown(model: Model, kinds) -> dict[str, list]:
@@ -403,11 +408,12 @@ class _Search:
         J[range(nq, len(J)), nv + cut.measured] = 1.0
         J = J / sigma[:, None]
         delayed = DELAY in self.unknown
+        substeps = self.substeps if tolerance == FINE else min(self.substeps, _parts(self.log.dt, ROUGH_STEP))
         found = identify(
             sim, sim.state(*self.start), cut.u, lambda q, v: cut.errors(q, v) / sigma, self.unknown, shared=True,
             free_start=True, history=cut.history if delayed else None, delay=self.delay if delayed else None,
             reversals=True, jacobian=lambda q, v: np.broadcast_to(J, (*q.shape[:-1], *J.shape)),
-            iterations=self.iterations, tolerance=tolerance, substeps=self.substeps,
+            iterations=self.iterations, tolerance=tolerance, substeps=substeps,
         )  # fmt: skip
         if found.status[0] == "nonfinite":
             raise ValueError(f"{pathlib.Path(self.log.path).name}: {TOO_LARGE}")
