@@ -91,6 +91,15 @@ def test_commands_end_in_one_line_before_they_compute(args, package, without, tm
     assert not list(tmp_path.iterdir())
 
 
+def test_a_training_without_viser_keeps_its_stage(recorded, without, tmp_path):
+    """The page is left out with a warning that says what to install; the stage is written."""
+    training = pytest.importorskip("warpsim.envs.training", exc_type=ImportError)
+    without(*SHOWING)
+    with pytest.warns(UserWarning, match=f"has no page of the policy: {missing('viser')}"):
+        training._show(recorded[1], tmp_path, False)
+    assert [path.name for path in tmp_path.iterdir()] == [training.STAGE]
+
+
 def test_nobody_imports_them_at_the_top_of_a_file():
     """The library and the programs beside it import both where they draw, so that they run without."""
     for folder in ("warpsim", "examples", "scenes", "benchmarks", "papers"):
