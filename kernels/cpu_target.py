@@ -4,8 +4,9 @@
 All CPUs of that level (AVX2, FMA; Intel since 2013, AMD since 2015) then run the same instructions, and compute the
 same bits. Older CPUs, arm, Windows and macOS: Warp's flags, which compile for the CPU at hand.
 
-Warp's own flags also raise LLVM's limit for inlining from 225 to 9000. Modules here go without: clang takes two thirds
-of the time, and kernels compute the same bits in the same time.
+Warp's own flags also raise LLVM's limit for inlining from 225 to 9000, for which clang takes half as long again.
+Modules of a step under the defaults go without: a step takes as long (±1 %). All others keep the limit: backward passes
+would take 1.5 times as long, Jacobians 1.4, LCP and MuJoCo's law 1.05. The bits are the same.
 """
 
 import pathlib
@@ -17,6 +18,12 @@ FEATURES = (
     *("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe", "xsave"),
 )
 V3 = "-target-cpu x86-64-v3"
+INLINING = "-mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000 -mllvm=-slp-recursion-max-depth=4"
+# Warp modules that go without the limit for inlining, in the copies of both scalar types.
+BRIEF = (
+    *("contact.contacts", "contact.convex_contacts", "integrate.fused", "integrate.fused_end"),
+    *("rows.coordinate_rows_joints", "solve.sap.islands", "solve.sap.lagged"),
+)
 CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
@@ -34,4 +41,11 @@ def missing_features() -> list[str] | None:
 
 
 MISSING = missing_features()
-FLAGS = V3 if MISSING == [] else None  # the option `cpu_compiler_flags` of Warp modules; its text is part of their hash
+AHEAD = MISSING == []  # whether machine code of other computers can run here
+
+
+def flags(module: str) -> str | None:
+    """The option `cpu_compiler_flags` of a Warp module, whose text is part of its hash; None: Warp's flags."""
+    copy, _, file = module.partition(".")[2].partition(".")
+    brief = file in BRIEF and copy.endswith(("_float32", "_float64"))
+    return (V3 if brief else f"{V3} {INLINING}") if AHEAD else None

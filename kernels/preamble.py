@@ -284,7 +284,7 @@ def warp_module(name: str, short: bool = False, fast_math: bool = False, more: s
     """
     module = wp.get_module(name)
     module.options["default_grid_stride"] = False
-    module.options["cpu_compiler_flags"] = cpu_target.FLAGS
+    module.options["cpu_compiler_flags"] = cpu_target.flags(name)
     if short:
         module.options["optimization_level"] = 2
     if fast_math:

@@ -184,7 +184,7 @@ def test_installed_wheel_runs_without_the_checkout(wheel, assets, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(cpu_target.FLAGS is None, reason="objects are for Linux on x86-64-v3")
+@pytest.mark.skipif(not cpu_target.AHEAD, reason="objects are for Linux on x86-64-v3")
 def test_wheel_with_compiled_kernels_compiles_nothing(wheel, tmp_path):
     """From the installed wheel a step, a gradient, LCP and an environment compile nothing, write nothing to an empty cache
     that cannot be written, and compute the bits of the checkout, also with one thread and in two processes at once.

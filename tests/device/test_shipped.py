@@ -18,7 +18,7 @@ from warpsim.kernels import cpu_target
 from warpsim.kernels.linalg import words
 from warpsim.tools import kernel_objects
 
-pytestmark = pytest.mark.skipif(cpu_target.FLAGS is None, reason="objects are for Linux on x86-64-v3")
+pytestmark = pytest.mark.skipif(not cpu_target.AHEAD, reason="objects are for Linux on x86-64-v3")
 NAME = "warpsim.kernels_float32.linalg.words"
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_used_is_compiled_and_said_once(objects, damage):
 
 def test_an_older_cpu_compiles_and_says_what_it_lacks(objects, monkeypatch):
     """Without a feature of x86-64-v3 no object is loaded."""
-    monkeypatch.setattr(cpu_target, "FLAGS", None)
+    monkeypatch.setattr(cpu_target, "AHEAD", False)
     monkeypatch.setattr(cpu_target, "MISSING", ["avx2", "fma"])
     compiled, (line,) = objects.load()
     assert compiled and "this CPU has no avx2, fma" in line
@@ -178,6 +178,20 @@ def test_features_of_a_cpu_are_read(monkeypatch, tmp_path):
     assert cpu_target.missing_features() == ["avx2"]
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert cpu_target.missing_features() is None
+
+
+def test_flags_of_modules(monkeypatch):
+    """Modules of a step under the defaults exist, and go without Warp's limit for inlining; adjoints and variants keep it."""
+    for name in cpu_target.BRIEF:
+        file = name.replace(".", "/")  # or a part of a file
+        assert any((ROOT / "kernels" / f"{path}.py").is_file() for path in (file, file.rpartition("_")[0]))
+        assert cpu_target.flags(f"warpsim.kernels_float64.{name}") == cpu_target.V3
+        for other in (f"warpsim.kernels_float64.{name}_grad", f"warpsim.kernels_float64_cg.{name}"):
+            assert cpu_target.flags(other) == f"{cpu_target.V3} {cpu_target.INLINING}"
+    assert set(cpu_target.INLINING.split()) <= set(wp.config.cpu_compiler_flags.split())
+    assert declared().options["cpu_compiler_flags"].startswith(cpu_target.V3)
+    monkeypatch.setattr(cpu_target, "AHEAD", False)
+    assert cpu_target.flags("warpsim.kernels_float32.contact.contacts") is None
 
 
 def test_a_warp_without_these_internals_compiles(objects, monkeypatch):
@@ -222,7 +236,7 @@ def test_the_command_refuses_what_it_cannot_do(capsys, monkeypatch):
         (["--workers", "0"], "--workers is 0, it must be at least 1"),
         (["--out", "x"], "--out needs Linux on x86-64-v3 (AVX2, FMA), this CPU lacks avx2; leave it out"),
     ):
-        monkeypatch.setattr(cpu_target, "FLAGS", None)
+        monkeypatch.setattr(cpu_target, "AHEAD", False)
         monkeypatch.setattr(cpu_target, "MISSING", ["avx2"])
         with pytest.raises(SystemExit):
             kernel_objects.main(arguments)

@@ -60,10 +60,10 @@ def digest(path: pathlib.Path) -> str:
 def target_key() -> str | None:
     """The name of the target that this process compiles for; None if it has no objects at all."""
     key = getattr(wp, "get_cpu_kernel_cache_key", None)
-    if key is None or cpu_target.FLAGS is None:
+    if key is None or not cpu_target.AHEAD:
         return None
     try:
-        return key(cpu_compiler_flags=cpu_target.FLAGS)
+        return key(cpu_compiler_flags=cpu_target.V3)
     except RuntimeError:  # Warp has no compiler for the CPU
         return None
 

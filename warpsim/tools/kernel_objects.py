@@ -155,7 +155,7 @@ def main(argv=None) -> int:
     asked = parser.parse_args(argv)
     if asked.workers < 1:
         parser.error(f"--workers is {asked.workers}, it must be at least 1")
-    if asked.out and cpu_target.FLAGS is None:
+    if asked.out and not cpu_target.AHEAD:
         lacks = f", this CPU lacks {', '.join(cpu_target.MISSING)}" if cpu_target.MISSING else ""
         parser.error(f"--out needs Linux on x86-64-v3 (AVX2, FMA){lacks}; leave it out to fill the kernel cache")
     wp.config.log_level = wp.LOG_WARNING
