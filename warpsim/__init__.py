@@ -107,6 +107,8 @@ if _typing.TYPE_CHECKING:  # for type checkers and editors, which cannot follow 
     from warpsim.optimise.mppi import mppi as mppi
     from warpsim.optimise.plan import MPC as MPC
     from warpsim.optimise.plan import Plan as Plan
+    from warpsim.optimise.shoot import Shot as Shot
+    from warpsim.optimise.shoot import shoot as shoot
     from warpsim.run.randomness import RandomControls as RandomControls
     from warpsim.run.randomness import RandomStream as RandomStream
     from warpsim.show.viewer import Viewer as Viewer

@@ -12,6 +12,8 @@ CLAIMS = """
 assert (plan.controls.shape, plan.effective_samples.shape) == ((40, 4, 1), (4,)), plan
 assert np.abs(motion.q.numpy()[..., 1]).max() < 0.5
 assert np.abs(shot).max() <= 1.0 and objective(best.x)[0] < 0.5 * objective(objective.x0)[0]
+assert (best.loss <= best.history[0]).all() and np.abs(best.values["controls"]).max() <= 1.0
+assert not safe.fallbacks.any() and safe.notes == ("",) * 4
 assert found.status == ["converged"] and error.shape == (4,)
 off = np.log(found.parameters["body_mass"][0] / (1.3 * model.body_mass)) / error[:2]
 assert np.abs(off).max() < 4, off

@@ -42,7 +42,7 @@ REASONS = {  # of a fallback, by the status of the world
 
 @dataclass(frozen=True)
 class Fallback:
-    """A method with its noise `(worlds, nu)` and the parts of its seed."""
+    """A method with the standard deviation of its noise, and the parts of its seed."""
 
     method: str
     noise: np.ndarray
@@ -52,9 +52,9 @@ class Fallback:
         """A generator per world. It depends on the seed, the world's index and its number of fallbacks alone."""
         return [np.random.default_rng([*self.seed, world, int(n)]) for world, n in enumerate(tries)]
 
-    def spread(self, tries: np.ndarray, near: np.ndarray) -> np.ndarray:
-        """The standard deviation `(worlds, nu)` of a world's next fallback; `near`: of those that are to stay near."""
-        return np.where(near, NEAR, 1.0)[:, None] * NARROWER ** np.minimum(tries, NARROWEST)[:, None] * self.noise
+    def share(self, tries: np.ndarray, near: np.ndarray) -> np.ndarray:
+        """The part `(worlds,)` of the noise in a world's next fallback; `near`: of worlds that are to stay near."""
+        return np.where(near, NEAR, 1.0) * NARROWER ** np.minimum(tries, NARROWEST)
 
 
 def checked_fallback(method, noise, seed, model, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> Fallback | None:
@@ -88,6 +88,11 @@ class Predictions:
         """Begin anew in these worlds (a mask)."""
         self.ratio = np.where(worlds, np.nan, self.ratio)
         self.failures = np.where(worlds, 0, self.failures)
+
+    @property
+    def failing(self) -> np.ndarray:
+        """Whether PATIENCE predictions in a row have failed."""
+        return self.failures >= PATIENCE
 
     @property
     def held(self) -> np.ndarray:

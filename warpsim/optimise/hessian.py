@@ -9,19 +9,15 @@ The points of all directions are replicas of the worlds in one wide simulator: o
 import dataclasses
 
 import numpy as np
-import warp as wp
 
 from warpsim.base.annotations import Numbers
 from warpsim.base.checks import numbers, positive
 from warpsim.base.reprs import show
 from warpsim.device.threads import holds
 from warpsim.differentiate.objective import Objective
-from warpsim.differentiate.taped import BY_STEP, STATE_NAMES, TapedRollout, device_array
-from warpsim.differentiate.trust import worlds_axis
-from warpsim.kernels.flags import NONFINITE
-from warpsim.optimise.replicas import WIDEST, replicas
-from warpsim.state import State
-from warpsim.state.trajectory import Trajectory
+from warpsim.differentiate.taped import BY_STEP, STATE_NAMES
+from warpsim.optimise.points import gradients
+from warpsim.optimise.replicas import WIDEST
 
 SIDES = np.array([1.0, -1.0, 0.5, -0.5])  # the points of a direction, in units of its step size
 
@@ -120,11 +116,11 @@ def hessian_vector(
     steps = np.divide(size, reach, out=np.zeros_like(reach), where=reach > 0)
     points = point + (SIDES[:, None] * steps[:, None, None]) * P[:, None]
     each = max(1, WIDEST // (len(SIDES) * objective.sim.worlds))  # directions per batch
-    chunks = [_gradients(objective, points[k : k + each].reshape(-1, point.size)) for k in range(0, len(P), each)]
-    gradients = np.concatenate([g for g, _ in chunks]).reshape(len(P), len(SIDES), -1)
+    chunks = [gradients(objective, points[k : k + each].reshape(-1, point.size))[1:] for k in range(0, len(P), each)]
+    slopes = np.concatenate([g for g, _ in chunks]).reshape(len(P), len(SIDES), -1)
     finite = np.concatenate([f for _, f in chunks]).reshape(len(P), -1).all(axis=1)
     widths = np.where(reach > 0, steps, 1.0)[:, None]  # a direction of length 0 has the product 0
-    wide, narrow = (gradients[:, 0] - gradients[:, 1]) / (2 * widths), (gradients[:, 2] - gradients[:, 3]) / widths
+    wide, narrow = (slopes[:, 0] - slopes[:, 1]) / (2 * widths), (slopes[:, 2] - slopes[:, 3]) / widths
     error = np.where(finite, np.linalg.norm(wide - narrow, axis=1), np.inf)
     found = (narrow, error, steps)
     return HessianVector(*(found if np.ndim(directions) > 1 else (array[0] for array in found)))
@@ -155,45 +151,3 @@ def _units(objective: Objective, point: np.ndarray) -> np.ndarray:
         unit = objective.scale[name] if known else np.abs(value[np.isfinite(value)]).max(initial=0.0) or 1.0
         units[name] = np.full(value.shape, unit)
     return objective.pack(units)
-
-
-def _gradients(objective: Objective, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gradients (points, n) of `objective` at each point, and where all worlds stayed finite."""
-    sim, worlds = objective.sim, objective.sim.worlds
-    wide = replicas(sim, len(points), requires_grad=True).sim
-    values = [{name: array.numpy() for name, array in objective.arrays(x).items()} for x in points]
-    arrays = {}
-    for name in values[0]:
-        joined = np.concatenate([value[name] for value in values], axis=worlds_axis(name))
-        arrays[name] = device_array(wide, name, joined, joined.shape)
-    run = TapedRollout(wide, arrays, objective.steps, **objective.options)
-    parts = [slice(k * worlds, (k + 1) * worlds) for k in range(len(points))]
-    for part in parts:
-        _pull_loss(objective, _part(run.trajectory, part))
-    found = {name: array.numpy().astype(float) for name, array in run.gradients().items()}
-    by_part = [{n: x[:, part] if worlds_axis(n) else x[part] for n, x in found.items()} for part in parts]
-    gradients = [objective.pack_gradient(x) for x in by_part]
-    flags = run.trajectory.diagnostics["flags"].numpy() & int(NONFINITE)
-    return np.array(gradients), np.array([not flags[:, part].any() for part in parts])
-
-
-def _pull_loss(objective: Objective, trajectory: Trajectory) -> None:
-    """Add the gradient of the loss of a trajectory to the gradients of its rows."""
-    tape = wp.Tape()
-    _, seeds = objective.seeds(tape, trajectory)
-    for array, seed in seeds.items():
-        wp.copy(array.grad, seed)
-    tape.backward()
-
-
-def _part(trajectory: Trajectory, part: slice) -> Trajectory:
-    """The trajectory of some worlds, in the memory of the whole one."""
-    final = trajectory.final
-    memory = {name: x[part] if x.size else x for name, x in final.memory.items()}
-    rows = {name: getattr(trajectory, name) for name in ("q", "v", "time", "activation", "mocap")}
-    return dataclasses.replace(
-        trajectory,
-        **{name: x if x is None or not x.size else x[:, part] for name, x in rows.items()},
-        diagnostics={name: x[:, part] for name, x in trajectory.diagnostics.items()},
-        final=State(final.q[part], final.v[part], final.time[part], memory),
-    )

@@ -21,7 +21,6 @@ from warpsim.optimise.fallback import (
     CORRELATION,
     FAILING,
     NARROWER,
-    PATIENCE,
     REASONS,
     SAMPLES,
     History,
@@ -181,7 +180,7 @@ class _Search:
     @property
     def _fails(self) -> np.ndarray:
         """Worlds whose predictions have failed too often."""
-        return (self.predictions.failures >= PATIENCE) & ~self.barren & (self.fallback is not None)
+        return self.predictions.failing & ~self.barren & (self.fallback is not None)
 
     def _note_unreached(self) -> None:
         """Name what worlds that have stopped leave undone; their status becomes "untouched"."""
@@ -291,7 +290,7 @@ class _Search:
         """Endless rounds of the fallback from the motion so far: controls `(knots, worlds, nu)` and costs."""
         fallback, u, mu = self.fallback, self.motion.controls[:, 0], np.full(len(self.mu), self.first_mu)
         afar = (self.status == "untouched") | (np.isnan(self.predictions.ratio) & (self.tries == 0))
-        sigma, draws = fallback.spread(self.tries, ~afar), fallback.draws(self.tries)
+        sigma, draws = fallback.share(self.tries, ~afar)[:, None] * fallback.noise, fallback.draws(self.tries)
         if fallback.method == "cem":
 
             def price(tried: np.ndarray) -> np.ndarray:
