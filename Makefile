@@ -19,7 +19,7 @@ CUDA_ARGS ?=
 SETUP_LINE := -I warpsim/tools/setup_line.py
 INSTALL := $(BIN)/python $(SETUP_LINE) packages -m pip install --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint types docs docs-nightly docs-links bench wheel cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
+.PHONY: demo test test-all lint types docs docs-nightly docs-links bench wheel cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 # myosuite 3 comes without its models.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld "myosuite<3" brax mjlab

@@ -44,7 +44,8 @@ def same(found, expected) -> None:
         np.testing.assert_array_equal(found.rows(name, rows), expected.rows(name, rows), err_msg=name)
 
 
-@pytest.mark.parametrize("shards", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("shards", [1, 3])
 def test_bits_do_not_depend_on_shards(tmp_path, shards):
     """Start, parameters and random controls of each world are what they are in one simulator of all."""
     sim = simulator(dtype="float64", solver=ws.LCP())
@@ -98,7 +99,6 @@ class Counter(Damper):
         self.count = kept["count"]
 
 
-@pytest.mark.slow
 def test_rows_in_half_precision():
     """Shards round the rows of one simulator of all, in a temporary store too; 1 is no truth value."""
     sim = simulator()
