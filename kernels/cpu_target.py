@@ -7,6 +7,8 @@ same bits. Older CPUs, arm, Windows and macOS: Warp's flags, which compile for t
 Warp's own flags also raise LLVM's limit for inlining from 225 to 9000, for which clang takes half as long again.
 Modules of a step under the defaults go without: a step takes as long (±1 %). All others keep the limit: backward passes
 would take 1.5 times as long, Jacobians 1.4, LCP and MuJoCo's law 1.05. The bits are the same.
+
+In one process Warp does not compile with and without the limit at the same time (`modules_of` of `device/copies.py`).
 """
 
 import pathlib
@@ -21,8 +23,8 @@ V3 = "-target-cpu x86-64-v3"
 INLINING = "-mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000 -mllvm=-slp-recursion-max-depth=4"
 # Warp modules that go without the limit for inlining, in the copies of both scalar types.
 BRIEF = (
-    *("contact.contacts", "contact.convex_contacts", "integrate.fused", "integrate.fused_end"),
-    *("rows.coordinate_rows_joints", "solve.sap.islands", "solve.sap.lagged"),
+    *("contact.contacts", "contact.convex_contacts", "integrate.fused", "integrate.fused_end", "integrate.gain"),
+    *("linalg.words", "rows.coordinate_rows_joints", "solve.sap.islands", "solve.sap.lagged"),
 )
 CPUINFO = pathlib.Path("/proc/cpuinfo")
 

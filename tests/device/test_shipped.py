@@ -13,7 +13,7 @@ import pytest
 import warp as wp
 
 from warpsim.device import shipped
-from warpsim.device.copies import copy
+from warpsim.device.copies import copy, modules_of
 from warpsim.kernels import cpu_target
 from warpsim.kernels.linalg import words
 from warpsim.tools import kernel_objects
@@ -190,6 +190,10 @@ def test_flags_of_modules(monkeypatch):
             assert cpu_target.flags(other) == f"{cpu_target.V3} {cpu_target.INLINING}"
     assert set(cpu_target.INLINING.split()) <= set(wp.config.cpu_compiler_flags.split())
     assert declared().options["cpu_compiler_flags"].startswith(cpu_target.V3)
+    kernels = [types.SimpleNamespace(module=wp.get_module(f"flags_{k}")) for k in range(4)]
+    for kernel, flags in zip(kernels, ("b", None, "a", "b"), strict=True):
+        kernel.module.options["cpu_compiler_flags"] = flags
+    assert [module.name[-1] for module in modules_of(kernels)] == ["1", "2", "3", "0"]  # equal flags together
     monkeypatch.setattr(cpu_target, "AHEAD", False)
     assert cpu_target.flags("warpsim.kernels_float32.contact.contacts") is None
 
