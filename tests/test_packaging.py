@@ -90,7 +90,8 @@ try:
 except SystemExit:
     assert not {"warp", "mujoco", "zarr"} & set(sys.modules)
 before = set(sys.modules)  # what the command brought: typeguard imports asyncio
-import warpsim.files.load, warpsim.files.mjcf.mjcf, warpsim.simulator
+import warpsim.simulator
+warpsim.load(warpsim.robots.path("ant"))
 assert not {"urllib.request", "xml.sax", "scipy", "zarr", "tqdm", "clarabel"} & (set(sys.modules) - before)
 """
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))

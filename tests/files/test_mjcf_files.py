@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """MJCF over several files: includes, defaults, the compiler's angles and directories, against the same model in one."""
 
+import itertools
+from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
+
 import mujoco
 import numpy as np
 import pytest
 
 from warpsim.files.load import load
+from warpsim.files.mjcf import mjcf_files
 from warpsim.model import ModelBuilder
 
 
@@ -119,3 +124,13 @@ def test_decomposed_meshes_touch_with_their_parts(tmp_path, monkeypatch):
     b = ModelBuilder()
     b.add_model(parts)
     assert b.build().ngeom == parts.ngeom
+
+
+def test_attributes_are_quoted_as_the_standard_library_does():
+    """Every string of up to three of the characters that matter, in the text of `quoteattr`, and read back as it was."""
+    for length in range(4):
+        for characters in itertools.product("a&<>\n\r\t\"'é", repeat=length):
+            value = "".join(characters)
+            quoted = mjcf_files._quoted(value)
+            assert quoted == quoteattr(value, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+            assert ElementTree.fromstring(f"<a b={quoted}/>").get("b") == value

@@ -32,6 +32,7 @@ DIRECTORIES = ("meshdir", "texturedir", "assetdir")
 MESHES = {"model/obj": ".obj", "model/stl": ".stl", "model/vnd.mujoco.msh": ".msh"}
 MESH_SUFFIXES = tuple(MESHES.values())
 DEFAULTS = "default classes of textures are not read; write their attributes out"
+ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 UNREAD = "not read: nothing draws them, and they cannot change the motion"
 
 
@@ -319,9 +320,11 @@ def write(root, indent: str = "") -> tuple[str, list]:
 
 
 def _quoted(value: str) -> str:
-    from xml.sax.saxutils import quoteattr  # imports urllib and ssl, which reading does not need
-
-    return quoteattr(value, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+    """An attribute's value in quotes, as of `xml.sax.saxutils.quoteattr`, which imports urllib and ssl."""
+    text = value.translate(ESCAPES)
+    if '"' in text and "'" not in text:
+        return f"'{text}'"
+    return '"' + text.replace('"', "&quot;") + '"'
 
 
 def usable(tag: str, data: bytes, suffix: str, content: str, where: str, name: str, report: list) -> tuple[bytes, str]:
