@@ -69,4 +69,5 @@ def main(what: str, *command: str) -> int:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="replace")  # what the terminal cannot show
     sys.exit(main(*sys.argv[1:]))
