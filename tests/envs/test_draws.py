@@ -148,3 +148,58 @@ def test_an_inertia_is_randomised_once():
         terms.randomise("gravity", 0.5, 2.0, inertia=True)
     with pytest.raises(ValueError, match="inertia"):
         terms.randomise("body_mass", 0.5, 2.0, inertia=1)
+
+
+class Noisy(Rail):
+    """Poles fall at different times; terms draw in every pass of a step and where episodes begin."""
+
+    episode = 50
+    observations = {"q": terms.noisy(terms.positions(), uniform=0.1, bias=0.2), "v": terms.velocities()}
+    terminations = {"turned": lambda s: abs(s.q[:, 1]) > 0.08}
+
+
+@pytest.mark.parametrize("array", ["numpy", "torch"])
+@pytest.mark.parametrize("mode", ["SAME_STEP", "NEXT_STEP"])
+def test_draws_after_some_worlds_began_are_those_of_the_stream(mode, array):
+    """Numbers of a step that are drawn again where episodes begin are the stream's in all worlds, bit for bit."""
+    if array == "torch":
+        pytest.importorskip("torch")
+    env = VectorEnv(Noisy, 40, device="cpu", autoreset=mode, array=array)
+    env.reset(seed=1)
+    view, begun, rng = env.view, 0, np.random.default_rng(0)
+    for _ in range(25):
+        env.step(env.arrays.made(rng.uniform(-1.0, 1.0, (40, 1)).astype(np.float32)))
+        for draw in range(view.draws):
+            for columns, low, high in ((2, -0.1, 0.1), (3, 0.0, 1.0)):
+                found = np.asarray(view.uniform(columns, low, high, draw=draw))
+                expected = view.stream.uniform(columns, low, high, draw=draw).numpy()
+                np.testing.assert_array_equal(found, expected)
+                ones = np.asarray(view.uniform(columns, low, high, draw=draw, of_episode=True))
+                expected = view._start.uniform(columns, low, high, draw=draw).numpy()
+                np.testing.assert_array_equal(ones, expected)
+        begun += int(0 < (np.asarray(view.steps) == 0).sum() < 40)
+    assert begun > 5
+
+
+def test_starts_draw_the_numbers_of_the_worlds_that_begin():
+    """Initial states of worlds that begin an episode are the model's plus the stream's numbers; others move on."""
+    env = VectorEnv(Noisy, 40, device="cpu", autoreset="SAME_STEP")
+    env.reset(seed=1)
+    view, begun, number = env.view, 0, env.task.starts[0].draws["q"]
+    for _ in range(25):
+        env.step(np.zeros((40, 1)))
+        new = view.steps == 0
+        noise = view.stream.uniform(2, -0.1, 0.1, draw=number).numpy()
+        np.testing.assert_array_equal(view.q[new], env.sim.model.q0.astype(np.float32) + noise[new])
+        begun += int(0 < new.sum() < 40)
+    assert begun > 3
+
+
+def test_a_checkpoint_draws_on():
+    """After `load_state_dict` terms draw the numbers of the checkpoint, not those of the step before."""
+    a, b = (VectorEnv(Noisy, 5, device="cpu", autoreset="SAME_STEP") for _ in range(2))
+    a.reset(seed=1), b.reset(seed=2)
+    for _ in range(3):
+        a.step(np.zeros((5, 1)))
+    b.load_state_dict(a.state_dict())
+    np.testing.assert_array_equal(b._observe(), a._observe())

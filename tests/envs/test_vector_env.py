@@ -546,6 +546,26 @@ def test_what_is_computed_of_worlds_that_begin_is_that_of_all(mode, array):
         found = [view.poses, view.velocities, *view.about_centre[1:]]
         expected = [sim.kinematics(state.q), sim.body_velocity(state), *sim.about_centre(state)[1:]]
         same([np.asarray(x) for x in found], [x.numpy() for x in expected])
+        same([x.numpy() for x in sim.body_motion(state)], [x.numpy() for x in expected[:2]])
+        same([np.asarray(view.pose(3)), np.asarray(view.velocity(3))], [np.asarray(x)[:, 3] for x in found[:2]])
         steps = np.asarray(view.steps)
         begun += int(0 < (steps == 0).sum() < 70)
     assert begun > 5
+
+
+def test_what_a_term_keeps_or_changes_is_its_own():
+    """A pose or velocity that a term keeps stays as it was, and writing to one changes no other term's."""
+    env = VectorEnv(Fallen, 4, device="cpu", autoreset="SAME_STEP")
+    env.reset(seed=1)
+    asked = [sensing.linear_velocity("pelvis"), sensing.projected_gravity("pelvis"), lambda s: s.pose(1)[:, :3]]
+    asked += [lambda s: s.poses, lambda s: s.velocities, lambda s: s.about_centre[1]]
+    for action in actions(env, 3):
+        env.step(action)
+        kept = [term(env.view) for term in asked]
+        values = [x.copy() for x in kept]
+        env.step(action)
+        same(kept, values)
+    for term in asked[:2]:
+        before = term(env.view).copy()
+        term(env.view)[...] = 7.0
+        same([term(env.view)], [before])

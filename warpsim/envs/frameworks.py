@@ -11,6 +11,7 @@ from warpsim.base.checks import choice
 from warpsim.base.extras import import_or_explain
 
 FRAMEWORKS = ("numpy", "torch", "jax")
+SHARED = 256  # arrays whose wrapping is kept
 
 
 class Arrays:
@@ -33,6 +34,7 @@ class Arrays:
         # Whether values can be read without waiting for the device. If not, no step of an environment reads any.
         self.near = device.is_cpu or framework == "numpy"
         self._constants: dict[tuple, object] = {}
+        self._shared: dict[tuple, tuple] = {}
 
     def stream(self):
         """A context in which Warp launches on torch's current stream.
@@ -54,6 +56,20 @@ class Arrays:
         # for.
         return self.xp.array(array.numpy()) if self.device.is_cpu else wp.to_jax(wp.clone(array)).block_until_ready()
 
+    def shared(self, array: wp.array):
+        """`of` for an array that lives about as long as the environment; where memory is shared, wrapped once."""
+        if not self.lasting:
+            return self.of(array)
+        key = (array.ptr, array.shape)
+        kept, found = self._shared.get(key, (None, None))
+        if kept is not array:
+            if len(self._shared) >= SHARED:
+                self._shared.clear()
+            with self._lasts():
+                found = self.of(array)
+            self._shared[key] = array, found  # with the array, so that its memory is not another's
+        return found
+
     def give(self, values, dtype) -> wp.array:
         """Values of the framework as a Warp array on the device."""
         scalar = getattr(dtype, "_wp_scalar_type_", dtype)
@@ -64,11 +80,11 @@ class Arrays:
         return wp.array(np.ascontiguousarray(values), dtype=dtype, device=self.device)
 
     def put(self, array: wp.array, values) -> None:
-        """Write values of the framework into a Warp array."""
-        if self.framework != "torch" and self.device.is_cpu:
-            array.numpy()[...] = values
-        elif self.framework == "torch":
-            wp.to_torch(array, requires_grad=False).copy_(values)
+        """Write values of the framework into a Warp array that lives about as long as the environment."""
+        if self.framework == "torch":
+            self.shared(array).copy_(values)
+        elif self.device.is_cpu:
+            (self.shared(array) if self.lasting else array.numpy())[...] = values
         else:
             wp.copy(array, self.give(values, array.dtype))
 
@@ -90,9 +106,13 @@ class Arrays:
         values = np.asarray(values)
         key = (values.dtype.str, values.shape, values.tobytes())
         if key not in self._constants:
-            with self.xp.inference_mode(False) if self.framework == "torch" else contextlib.nullcontext():
+            with self._lasts():
                 self._constants[key] = self.made(values)
         return self._constants[key]
+
+    def _lasts(self):
+        """A context for what is kept, and may be used inside and outside of torch's inference mode."""
+        return self.xp.inference_mode(False) if self.framework == "torch" else contextlib.nullcontext()
 
     def zeros(self, count: int, dtype: str = "bool"):
         """An array of zeros, made on the device."""
@@ -121,12 +141,20 @@ class Arrays:
             return values.clone()
         return self.xp.array(values)
 
-    def with_rows(self, values, rows: np.ndarray, source):
-        """A copy of the values, with the rows of those numbers from `source`."""
+    def rows(self, mask, new, old):
+        """Rows of `new` where a mask `(worlds,)` holds, rows of `old` elsewhere. `new` may be a number."""
+        if self.framework == "numpy" and (np.ndim(new) == 0 or (new.dtype, new.shape) == (old.dtype, old.shape)):
+            found, rows = np.array(old), mask.nonzero()[0]
+            found[rows] = new[rows] if np.ndim(new) else new
+            return found
+        return self.xp.where(mask.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
+
+    def without_rows(self, values, rows: np.ndarray):
+        """A copy of the values, with the rows of those numbers set to 0."""
         if self.framework == "jax":
-            return values.at[rows].set(source[rows])
-        rows, values = self.made(rows), self.copied(values)
-        values[rows] = source[rows]
+            return values.at[rows].set(0)
+        values = self.copied(values)
+        values[self.made(rows)] = 0
         return values
 
     def floats(self, values, dtype: str = "float32"):

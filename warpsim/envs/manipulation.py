@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from warpsim.envs.robot_files import robot_file
-from warpsim.envs.rotations import norm, rotated
+from warpsim.envs.rotations import norm, rotated, summed
 from warpsim.envs.sensing import body_position
 from warpsim.envs.task import Task
 from warpsim.envs.terms import (
@@ -188,7 +188,7 @@ def _to_target(s):
 
 def _near(s, width: float):
     """1 where the tip is at the cube's center, falling to 0 over `width` [m]."""
-    return s.xp.exp(-((_to_cube(s) / width) ** 2).sum(-1))
+    return s.xp.exp(-summed((_to_cube(s) / width) ** 2))
 
 
 def _gripping(s):

@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 
 from warpsim.envs.com_based import centre_inertia, centre_of_mass, centre_velocity, centre_wrench, joint_forces
-from warpsim.envs.rotations import norm, rotated
+from warpsim.envs.rotations import norm, rotated, summed
 from warpsim.envs.sensing import body_index, body_position, displacement
 from warpsim.envs.task import Task
 from warpsim.envs.terms import Term, action_squared, forward_velocity, positions, start_from, start_noise, velocities
@@ -146,7 +146,7 @@ class Ant(Task):
         "forward": _velocity_of(lambda s: body_position("torso")(s)[:, 0], lagging=True),
         "survive": lambda s: 1.0 * _between(0.2, 1.0)(s),
         "ctrl": (-0.5, action_squared),
-        "contact": (-5e-4, lambda s: (s.xp.clip(centre_wrench(s.evaluated), -1.0, 1.0) ** 2).sum(-1).sum(-1)),
+        "contact": (-5e-4, lambda s: summed(s.xp.clip(centre_wrench(s.evaluated), -1.0, 1.0) ** 2).sum(-1)),
     }
     terminations = {"unhealthy": lambda s: ~_between(0.2, 1.0)(s)}
     starts = (start_noise(q=0.1, v=0.1, normal="v"),)
@@ -204,7 +204,7 @@ def _torso_up(s):
 
 
 def _impact(s):
-    return s.xp.clip(5e-7 * (centre_wrench(s.evaluated) ** 2).sum(-1).sum(-1), 0.0, 10.0)
+    return s.xp.clip(5e-7 * summed(centre_wrench(s.evaluated) ** 2).sum(-1), 0.0, 10.0)
 
 
 class HumanoidStandup(Task):

@@ -8,7 +8,7 @@ does: angular velocity, and acceleration minus gravity, in its own axes.
 import numpy as np
 
 from warpsim.base.checks import choice, listed, number, short
-from warpsim.envs.rotations import cross, norm, product, rotated, rotated_back
+from warpsim.envs.rotations import cross, norm, product, rotated, rotated_back, summed
 from warpsim.envs.terms import Term, _rows
 from warpsim.model.sensor_types import SensorType
 
@@ -43,10 +43,22 @@ def _velocity(body: str, frame: str, columns: slice):
 
     def term(s):
         b = body_index(s, body)
-        vector = s.velocity(b)[:, columns]
-        return vector if frame == "world" else rotated_back(s.xp, s.pose(b)[:, 3:], vector)
+        if frame == "world":
+            return s.velocity(b)[:, columns]
+        return _in_body(s, b, f"velocity {columns}", lambda: s.velocity(b)[:, columns])
 
     return term
+
+
+def _in_body(s, body: int, name: str, vector):
+    """A vector in a body's axes, copied; `name`: what it is. Several terms of a task read the same ones."""
+
+    def make():
+        return rotated_back(s.xp, s.pose(body)[:, 3:], vector())
+
+    if s.differentiable:  # gradients of one array for all terms would be added in another order
+        return make()
+    return s.arrays.copied(s._once((name, body), make))
 
 
 def linear_velocity(body: str, frame: str = "body"):
@@ -63,9 +75,13 @@ def projected_gravity(body: str):
     """Direction of gravity in a body's axes `(worlds, 3)`: (0, 0, -1) where the body is upright."""
 
     def term(s):
-        pose = s.pose(body_index(s, body))
-        down = s.parameter("gravity") * s.xp.ones_like(pose[:, :3])
-        return rotated_back(s.xp, pose[:, 3:], down / norm(down)[:, None])
+        b = body_index(s, body)
+
+        def down():
+            gravity = s.parameter("gravity") * s.xp.ones_like(s.pose(b)[:, :3])
+            return gravity / norm(gravity)[:, None]
+
+        return _in_body(s, b, "down", down)
 
     return term
 
@@ -90,7 +106,8 @@ def touches(*bodies: str, above: float = 1.0):
     number(above, "above", "give a force [N] of at least 0", lambda x: x >= 0.0)
 
     def term(s):
-        return s.xp.where(norm(_forces_on(s, bodies)) > above, 1.0, 0.0)
+        force = s._once(("contact forces", bodies), lambda: norm(_forces_on(s, bodies)))
+        return s.xp.where(force > above, 1.0, 0.0)
 
     return term
 
@@ -147,7 +164,7 @@ class air_time(Term):
         if self.first(view):
             down = self.touch(view) > 0.5
             landed = down & (self.time > 0.0)
-            self.found = view.xp.where(landed, self.time + view.dt - self.wanted, 0.0).sum(-1)
+            self.found = summed(view.xp.where(landed, self.time + view.dt - self.wanted, 0.0))
             self.time = view.xp.where(down, 0.0, self.time + view.dt)
         return self.found
 

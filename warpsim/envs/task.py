@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from warpsim.base.checks import listed, number, short, whole
+from warpsim.base.checks import choice, listed, number, short, whole
 from warpsim.base.learning import check_learning
 from warpsim.files.load import load
 from warpsim.model.model import Model
@@ -29,6 +29,7 @@ TABLES = (
     "evaluation",
     "measures",
 )
+ACTUATIONS = ("action", "physics")
 NAMED = (
     *("observations", "critic_observations", "symmetry", "rewards", "terminations", "success", "commands", "measures"),
 )
@@ -63,6 +64,8 @@ class Task:
     starts         terms that change the initial state of episodes (`start_noise`, …)
     events         terms that act on the simulation (`randomise`, `push`, …)
     actuators      terms from action to control, applied in order (`delayed`, `first_order`, `dc_motor`, …)
+    actuation      when actuators are evaluated: "action", once per action, whose control is held; or "physics", at each
+                   physics step, with the state before it
     action_range   (low, high) of actions; None: the actuators' control range
     smooth         attribute -> value to use where gradients are wanted, such as rewards without contact forces
     evaluation     attribute -> value to use where a policy is evaluated, such as fixed commands
@@ -92,6 +95,7 @@ class Task:
     starts: tuple = ()
     events: tuple = ()
     actuators: tuple = ()
+    actuation: str = "action"
     action_range: tuple | None = None
     smooth: Mapping = {}
     evaluation: Mapping = {}
@@ -136,6 +140,7 @@ class Task:
             whole(self.episode, f"{label}: episode", 1)
         if self.timestep is not None:
             number(self.timestep, f"{label}: timestep", "give a positive time [s], or None", lambda x: x > 0.0)
+        choice(self.actuation, f"{label}: actuation", ACTUATIONS)
         _check_options(self.options, label)
         for name in NAMED:
             table = getattr(self, name)

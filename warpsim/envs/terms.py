@@ -11,6 +11,7 @@ import numpy as np
 
 from warpsim.base.checks import flag, listed, number, several, short, whole
 from warpsim.envs.onnx_network import OnnxNetwork
+from warpsim.envs.rotations import summed
 from warpsim.envs.variants import keyframe_rows
 
 
@@ -25,7 +26,7 @@ class Term:
     tick = -1
 
     def first(self, view) -> bool:
-        """Whether this is the first call for this action.
+        """Whether this is the first call for this action, or of an actuator with actuation="physics" for this step.
 
         Terms are called again for all worlds where some begin an episode.
         """
@@ -41,7 +42,7 @@ class Term:
 
 def _rows(view, mask, new, old):
     """Rows of `new` where the mask holds, rows of `old` elsewhere."""
-    return view.xp.where(mask.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+    return view.arrays.rows(mask, new, old)
 
 
 # observations ---------------------------------------------------------------------------------------------------------
@@ -180,12 +181,12 @@ def forward_velocity(axis: int = 0):
 
 def action_squared(s):
     """Σ a²."""
-    return (s.action**2).sum(-1)
+    return summed(s.action**2)
 
 
 def action_change(s):
     """Σ (a − last a)²."""
-    return ((s.action - s.last_action) ** 2).sum(-1)
+    return summed((s.action - s.last_action) ** 2)
 
 
 # where episodes begin -------------------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ class scaled(Term):
 
 
 class delayed(late):
-    """Delay actions by `steps` actions."""
+    """Delay actions by `steps` actions, or with actuation="physics" by `steps` physics steps."""
 
     def __init__(self, steps: int):
         super().__init__(None, steps)
@@ -352,7 +353,7 @@ class first_order(Term):
         self.tau = number(time_constant, "time_constant", "give a positive time [s]", lambda x: 0.0 < x < math.inf)
 
     def bind(self, view) -> None:
-        self.share, self.level = 1.0 - math.exp(-view.dt / self.tau), None
+        self.share, self.level = 1.0 - math.exp(-view.period / self.tau), None
 
     def reset(self, view, mask) -> None:
         if self.level is not None:
@@ -415,10 +416,11 @@ class actuator_network(late):
     skills for legged robots", eq. 2).
 
     The action is the target position of each joint [rad or m]; `scaled` before it turns other actions into targets.
-    For each joint the network sees position errors (target minus position) and velocities at the actions `lags` ago,
+    For each joint the network sees position errors (target minus position) and velocities `lags` evaluations ago,
     errors first, each in the order of `lags`; it gives the torque [N m or N]. One call serves all worlds and joints.
-    The network is evaluated once per action, and its torque is held for the action: the decimation sets its rate.
-    Where an episode begins, the past is as the present.
+    The network is evaluated once per action, and its torque is held for the action. With the task's
+    `actuation = "physics"` it is evaluated at each physics step: networks of real drives expect the rate of their data,
+    such as 200 to 1,000 Hz. Where an episode begins, the past is as the present.
 
     Parameters
     ----------
@@ -428,7 +430,7 @@ class actuator_network(late):
     joints : sequence of str
         The joints that the actions drive, in order. Default: those of the actuators.
     lags : sequence of int
-        Ages in actions.
+        Ages in evaluations: actions, or with actuation="physics" physics steps.
     position_scale, velocity_scale, torque_scale : float
         Factors of what the network sees and gives.
     velocity_first : bool

@@ -117,7 +117,9 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         timestep = float(model.timestep if t.timestep is None else t.timestep)
         if requires_grad and array != "torch":
             raise ValueError(f'requires_grad needs array="torch", not {array!r}')
-        options = simulator_options(t) | {"dt": timestep * t.decimation, "requires_grad": requires_grad}
+        # the time of a call of `sim.step`: that of an action, in `decimation` substeps, or of a physics step
+        period = timestep * (t.decimation if t.actuation == "action" else 1)
+        options = simulator_options(t) | {"dt": period, "requires_grad": requires_grad}
         self.sim = Simulator(model, self.num_envs, device=device, threads=threads, dtype=dtype, **options)
         self.models = [m if self.sim.mapped_stiffness else without_mapped_stiffness(m) for m in self.models]
         self.arrays = Arrays(array, self.sim.device)
@@ -129,7 +131,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         self.view = kind(
             self.sim, self.state, self.arrays, timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world
         )
-        self.view.models, self.view.captures = self.models, t.options.get("on_fault") is None
+        self.view.models, self.view.period, self.view.captures = self.models, period, t.options.get("on_fault") is None
         apply_variants(self.sim, self.models, self.view.numbers)
         self._check_models()
         rows = {"q": rows_of_starts(self.models, self.view.numbers), "v": np.zeros((self.num_envs, model.nv))}
@@ -250,11 +252,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         outside = control != action
         if self.arrays.any(outside):
             self._clipped = self._clipped + 1 * outside.any(-1)
-        for term in t.actuators:
-            control = term(v, control)
-        v.control = control
-        v.step(control, t.decimation)
-        v.moved()
+        self._act(control)
         v.advance()
         v.steps = v.steps + 1
         if t.commands or t.events:
@@ -277,12 +275,26 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
         return self._advance(observation, privileged, reward, terminated, truncated, parts)
 
+    def _act(self, command) -> None:
+        """Step the simulator under the controls that the actuators make of an action."""
+        v, t, tick = self.view, self.task, self.view.tick
+        calls = 1 if t.actuation == "action" else t.decimation
+        for k in range(calls):
+            v.tick, control = tick + k / calls if k else tick, command
+            for term in t.actuators:
+                control = term(v, control)
+            v.control = control
+            v.step(control, t.decimation // calls)
+            v.moved()
+        v.tick = tick
+
     def _bad(self, reward, *observations):
         """A mask of the worlds in which something is not finite; None where everything is seen to be finite."""
         isfinite, flags = self.arrays.xp.isfinite, self.view.diagnostic("flags")
         seen = [x for x in observations if x is not None]
-        if self.arrays.near and not (flags & NONFINITE).any() and self.arrays.seen_finite(reward, *seen):
-            return None
+        if self.arrays.near and not (flags.any() and (flags & NONFINITE).any()):
+            if self.arrays.seen_finite(reward, *seen):
+                return None
         good = isfinite(reward) & ((flags & NONFINITE) == 0)
         for x in seen:
             good = good & isfinite(x).all(-1)
@@ -304,18 +316,18 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             observation, privileged = self._observe(), self._privileged()
             reward, parts = self._without(before, reward, parts)
             terminated, truncated, ended = (x & ~before for x in (terminated, truncated, ended))
-        info = {f"reward_{name}": self._out(part) for name, part in parts.items()} | self._critic_info(privileged)
+        info = {f"reward_{name}": self._floats(part) for name, part in parts.items()} | self._critic_info(privileged)
         if self.autoreset is AutoresetMode.NEXT_STEP:
             self._ended = ended
         elif self.autoreset is AutoresetMode.SAME_STEP and self.arrays.any(ended):
-            mask = self._bools(ended)
+            mask = self.arrays.copied(ended)
             last = {**info, **{f"_{name}": mask for name in info}}
             info |= {"final_obs": observation, "_final_obs": mask, "final_info": last, "_final_info": mask}
             self.view.next_episode(ended)
             self._begin(ended)
             observation = self._observe()
             info |= self._critic_info(self._privileged())
-        return observation, self._out(reward), self._bools(terminated), self._bools(truncated), info
+        return observation, self._floats(reward), terminated, truncated, info
 
     def succeeded(self):
         """A mask of the worlds in which all terms of the task's `success` hold now; no world without such terms."""
@@ -376,7 +388,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         self.check_kept(kept)
         v, made = self.view, self.arrays.made
         self.state.assign(restored_state(self.sim, kept["arrays"], "the checkpoint"))
-        v.stream.load_state_dict(kept["stream"])
+        v.go_on(kept["stream"])
         for name in KEPT:
             setattr(v, name, made(kept["view"][name]))
         v.commands = {name: made(x) for name, x in kept["commands"].items()}
@@ -432,14 +444,14 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             raise ValueError(
                 f"{table} have {sizes} columns, and had {self._sizes[table]}; a term's columns must not change"
             )
-        return self.arrays.floats(self.arrays.xp.concat(found, axis=-1), self.sim.dtype)
+        return self._floats(self.arrays.xp.concat(found, axis=-1))
 
     def _privileged(self):
         """What only the critic observes `(worlds, n)`; None for a task without."""
         return self._observe("critic_observations") if self.task.critic_observations else None
 
     def _critic_info(self, privileged) -> dict:
-        return {} if privileged is None else {"critic": self._out(privileged)}
+        return {} if privileged is None else {"critic": privileged}
 
     def _reward(self):
         """The sum of the rewards, and each reward by name."""
@@ -450,7 +462,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             parts[name] = part
         if total is None:
             total = self.arrays.zeros(self.num_envs, "float32")
-        return total, parts
+        return (self.arrays.copied(total) if len(parts) == 1 else total), parts
 
     def _shaped(self, value, label: str):
         shape = tuple(getattr(value, "shape", ()))
@@ -470,14 +482,15 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         v = self.view
         v.beginning, v.seeded = mask, startup
         start = dict(self._model_start)
+        v.starting = True
         for term in self.task.starts:
             term(v, start)
+        v.starting = False
         self._restart(mask, start)
         v.restarted(mask)
-        xp, keep = self.arrays.xp, ~mask
-        v.steps = xp.where(mask, 0 * v.steps, v.steps)
-        v.action, v.last_action = (xp.where(keep[:, None], x, 0.0) for x in (v.action, v.last_action))
-        v.q_before, v.v_before = (xp.where(mask[:, None], a, b) for a, b in ((v.q, v.q_before), (v.v, v.v_before)))
+        rows = self.arrays.rows
+        v.steps, v.action, v.last_action = (rows(mask, 0, x) for x in (v.steps, v.action, v.last_action))
+        v.q_before, v.v_before = rows(mask, v.q, v.q_before), rows(mask, v.v, v.v_before)
         for term in self._terms:
             if hasattr(term, "reset"):
                 term.reset(v, mask)
@@ -538,11 +551,5 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             raise ValueError(f"actions has shape {tuple(found.shape)}; it must be {shape}")
         return found
 
-    def _out(self, values):
-        """A copy that the user may keep."""
-        if self.arrays.framework == "numpy":
-            return np.array(values, self.sim.dtype)
-        return self.arrays.copied(self.arrays.floats(values, self.sim.dtype))
-
-    def _bools(self, values):
-        return np.array(values) if self.arrays.framework == "numpy" else values
+    def _floats(self, values):
+        return self.arrays.floats(values, self.sim.dtype)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from warpsim.envs import legged, symmetry
-from warpsim.envs.rotations import norm
+from warpsim.envs.rotations import norm, summed
 from warpsim.envs.sensing import (
     air_time,
     angular_velocity,
@@ -175,8 +175,8 @@ def _rewards(robot) -> dict:
         "track": (1.5 * SECOND, _tracked(_missed(robot))),
         "turn": (0.75 * SECOND, _tracked(_turn_missed(robot))),
         "bounce": (-2.0 * SECOND, lambda s: linear_velocity(base)(s)[:, 2] ** 2),
-        "sway": (-0.05 * SECOND, lambda s: (angular_velocity(base)(s)[:, :2] ** 2).sum(-1)),
-        "tilt": (-1.0 * SECOND, lambda s: (projected_gravity(base)(s)[:, :2] ** 2).sum(-1)),
+        "sway": (-0.05 * SECOND, lambda s: summed(angular_velocity(base)(s)[:, :2] ** 2)),
+        "tilt": (-1.0 * SECOND, lambda s: summed(projected_gravity(base)(s)[:, :2] ** 2)),
         "effort": (-2e-4 * SECOND, _servo_effort(robot)),
         "change": (-0.01 * SECOND, action_change),
         "alive": (0.5 * SECOND, lambda s: s.xp.ones_like(s.q[:, 0])),
@@ -205,7 +205,7 @@ def _turn_missed(robot):
 
 def _tracked(error):
     """exp(-|e|²/0.25) of an error e."""
-    return lambda s: s.xp.exp(-(error(s) ** 2).sum(-1) / 0.25)
+    return lambda s: s.xp.exp(-summed(error(s) ** 2) / 0.25)
 
 
 def _length(error):
@@ -225,7 +225,7 @@ def _servo_effort(robot):
         kp, kd = (s.arrays.constant(x) for x in gains)
         q, v = s.columns(*robot.moved)
         torque = kp * (s.control[:, : len(robot.moved)] - s.q[:, q]) - kd * s.v[:, v]
-        return (torque**2).sum(-1)
+        return summed(torque**2)
 
     return term
 
@@ -238,7 +238,7 @@ def _standing(s):
 
 def _in_time(robot):
     """Number of feet that are on or off the ground as the clock says."""
-    return lambda s: (1.0 * ((touches(*robot.feet)(s) > 0.5) == _standing(s))).sum(-1)
+    return lambda s: summed(1.0 * ((touches(*robot.feet)(s) > 0.5) == _standing(s)))
 
 
 def _feet(s, robot, of):
@@ -250,21 +250,21 @@ def _swing(robot):
 
     def term(s):
         height = _feet(s, robot, s.poses)[:, :, 2] - robot.ankle
-        return ((height - CLEARANCE) ** 2 * s.xp.where(_standing(s), 0.0, 1.0)).sum(-1)
+        return summed((height - CLEARANCE) ** 2 * s.xp.where(_standing(s), 0.0, 1.0))
 
     return term
 
 
 def _slip(robot):
     """Σ over feet on the ground of their squared speed [m²/s²]."""
-    return lambda s: ((_feet(s, robot, s.velocities)[:, :, 3:] ** 2).sum(-1) * touches(*robot.feet)(s)).sum(-1)
+    return lambda s: summed(summed(_feet(s, robot, s.velocities)[:, :, 3:] ** 2) * touches(*robot.feet)(s))
 
 
 def _straight(robot):
     """Σ of the squared angles of hip roll and hip yaw from the stance [rad²]."""
     names = tuple(name for name in robot.moved if "hip_roll" in name or "hip_yaw" in name)
     pose = robot.pose(names).astype(np.float32)
-    return lambda s: ((s.q[:, s.columns(*names)[0]] - s.arrays.constant(pose)) ** 2).sum(-1)
+    return lambda s: summed((s.q[:, s.columns(*names)[0]] - s.arrays.constant(pose)) ** 2)
 
 
 # tasks ----------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from warpsim.envs.frameworks import Arrays
 from warpsim.run.randomness import RandomStream
 from warpsim.sensors.sensor_tables import columns_of_step
 
+OF_STEP = ("contact_force",)  # what a reset of the state leaves as it is
 WAYS = 64  # kinds of draws with a cached graph; draws whose bounds change from step to step have none
 
 
@@ -24,9 +25,10 @@ class View(NamesOfView):
     action, last_action  `(worlds, actions)` of this step and of the previous one; 0 in the first step of an episode
     control              `(worlds, nu)` computed from the action
     steps                `(worlds,)` number of steps of the present episode
-    tick                 number of actions since the environment was made
+    tick                 number of actions since the environment was made; with actuation="physics", actuators see it
+                         with the share of the action that has passed
     commands             name -> `(worlds, n)`
-    dt                   time per action [s]
+    dt                   time per action [s]; `period`: time between evaluations of actuators [s]
     model, sim, state    the simulator's; `models`: those that worlds take in turn
     xp                   the framework's functions: numpy, torch or jax.numpy
     """
@@ -35,9 +37,10 @@ class View(NamesOfView):
     captures = True  # whether the simulator can capture graphs
     # for terms of starts, commands and events: the worlds that begin an episode, and whether random numbers begin anew
     beginning, seeded = None, False
+    starting = False  # whether terms of starts are called, which need the random numbers of those worlds alone
 
     def __init__(self, sim, state, arrays: Arrays, dt: float, actions: int, seed: int, first_world: int = 0):
-        self.sim, self.state, self.arrays, self.dt = sim, state, arrays, dt
+        self.sim, self.state, self.arrays, self.dt, self.period = sim, state, arrays, dt, dt
         self.model, self.worlds, self.xp = sim.model, sim.worlds, arrays.xp
         self.models = [sim.model]
         self.numbers = np.arange(first_world, first_world + sim.worlds)
@@ -55,12 +58,17 @@ class View(NamesOfView):
         self._replays: dict = {}
         self._drawn: dict = {}
         self._asks: dict = {}
-        # what was asked since the last step: its arrays, and a mask of the worlds that were reset since, or None
+        # what was asked since the last step: a mask of the worlds that were reset since, or None
         self._known: dict = {}
+        # draws of this step, as `_drawn` holds them: a mask of the worlds that went to another episode since, or None
+        self._current: dict = {}
         self._chosen = WorldList(sim.worlds, sim.device)
+        self._chosen_on_host = self._chosen.array.numpy() if sim.device.is_cpu else None
         # contact wrenches divide impulses by the last step's duration, which captured graphs contain
         self._stepped = False
         self.stream = RandomStream(seed, self.numbers, device=sim.device)
+        # the episode and step of every world, in the stream's memory on the CPU
+        self._counters = (self.stream.episode.numpy(), self.stream.step.numpy()) if sim.device.is_cpu else None
         self._start = copy.copy(self.stream)  # the stream at the first step of the present episode, with shared memory
         self._start.step = wp.zeros_like(self.stream.step)
         self._mask = wp.zeros(sim.worlds, dtype=wp.bool, device=sim.device)
@@ -70,16 +78,31 @@ class View(NamesOfView):
         if seed >= 1 << 64:
             raise ValueError(f"seed is {seed}; it has up to 64 bits")
         first = np.zeros(self.worlds, np.int32)
-        self.stream.load_state_dict({"seed": seed, "world": self.numbers, "episode": first, "step": first})
+        self.go_on({"seed": seed, "world": self.numbers, "episode": first, "step": first})
+
+    def go_on(self, kept: dict) -> None:
+        """Continue the random numbers from `stream.state_dict()`."""
+        self.stream.load_state_dict(kept)
+        self._current.clear()
 
     def advance(self) -> None:
         """Advance the random numbers of every world to the next step."""
-        self.replayed("advance", self.stream.advance)
+        self._current.clear()
+        if self._by_rows:  # a launch takes longer than this
+            self._counters[1][...] += 1
+        else:
+            self.replayed("advance", self.stream.advance)
 
     def next_episode(self, mask) -> None:
         """Advance the random numbers of the worlds of a mask to the next episode."""
-        self.arrays.put(self._mask, mask)
-        self.replayed("next_episode", lambda: self.stream.reset(self._mask))
+        self._current = {key: mask if old is None else old | mask for key, old in self._current.items()}
+        if self._by_rows:
+            (episode, step), rows = self._counters, self.arrays.host(mask).nonzero()[0]
+            episode[rows] += 1
+            step[rows] = 0
+        else:
+            self.arrays.put(self._mask, mask)
+            self.replayed("next_episode", lambda: self.stream.reset(self._mask))
 
     def replayed(self, key, launch) -> None:
         """Run `launch()`, from a captured graph where possible.
@@ -93,6 +116,27 @@ class View(NamesOfView):
         else:
             self._replays[key] = launch
             launch()
+
+    @property
+    def _by_rows(self) -> bool:
+        """Whether the host looks which worlds begin an episode, so that these alone are computed anew."""
+        return self.sim.device.is_cpu and self.arrays.near
+
+    def _replayed_among(self, key, rows: np.ndarray, launch) -> None:
+        """Run `launch()` in some worlds alone, from a captured graph."""
+
+        def launch_among() -> None:
+            with among(self._chosen):
+                launch()
+
+        if len(rows):
+            self._choose(rows)
+            self.replayed((key, "rows"), launch_among)
+
+    def _choose(self, rows: np.ndarray) -> None:
+        """Make a list of worlds those that launches `among` it are over."""
+        chosen = self._chosen_on_host
+        chosen[0], chosen[1 : 1 + len(rows)] = len(rows), rows
 
     @property
     def q(self):
@@ -119,7 +163,8 @@ class View(NamesOfView):
         """The worlds of a mask have been reset: invalidate what was computed of them."""
         self._cache.clear()
         self._known = {
-            name: (arrays, mask if reset is None else reset | mask) for name, (arrays, reset) in self._known.items()
+            name: None if name in OF_STEP else mask if reset is None else reset | mask
+            for name, reset in self._known.items()
         }
 
     def write(self, **values) -> None:
@@ -163,7 +208,11 @@ class View(NamesOfView):
         return self._draw("normal", columns, mean, deviation, draw)
 
     def _draw(self, kind: str, columns: int, a, b, draw: int, of_episode: bool = False):
-        """Random numbers of the stream, copied; each kind of draw has a captured graph."""
+        """Random numbers of the stream, copied; each kind of draw has a captured graph.
+
+        On the CPU a step draws them once. Afterwards, and for terms of `starts`, a second graph draws those of the
+        worlds that begin an episode; in `starts` the rows of other worlds are of earlier draws.
+        """
         key = (kind, columns, *(np.asarray(x, np.float32).tobytes() for x in (a, b)), draw, of_episode)
         stream, real, device = self._start if of_episode else self.stream, wp.float32, self.sim.device
         if key not in self._drawn:
@@ -173,8 +222,20 @@ class View(NamesOfView):
             bounds = [x if np.ndim(x) == 0 else wp.array(x, dtype=real, device=device) for x in (a, b)]
             self._drawn[key] = bounds, found
         bounds, out = self._drawn[key]
-        self.replayed(key, lambda: getattr(stream, kind)(columns, *bounds, draw=draw, out=out))
-        return self.arrays.copied(self.arrays.of(out))
+
+        def launch() -> None:
+            getattr(stream, kind)(columns, *bounds, draw=draw, out=out)
+
+        whole = not self.starting or key not in self._replays
+        if not self._by_rows or (whole and key not in self._current):
+            self.replayed(key, launch)
+        else:
+            changed = self._current.get(key, self.beginning)
+            if changed is not None:
+                self._replayed_among(key, self.arrays.host(changed).nonzero()[0], launch)
+        if self._by_rows and (whole or key in self._current):
+            self._current[key] = None
+        return self.arrays.copied(self.arrays.shared(out))
 
     # columns by name --------------------------------------------------------------------------------------------------
 
@@ -203,24 +264,29 @@ class View(NamesOfView):
     @property
     def poses(self):
         """Body poses `(worlds, nbody, 7)`, [x y z qw qx qy qz]."""
-        return self._once(
-            "poses", lambda: self._asked("poses", lambda: (self.sim.kinematics(self.state.q, self.state.mocap),))[0]
-        )
+        return self._once("poses", lambda: self._own(self._poses()))
 
     @property
     def velocities(self):
         """Velocities of body frames `(worlds, nbody, 6)`: angular [rad/s], linear of origins [m/s]; world axes."""
-        return self._once(
-            "velocities", lambda: self._asked("velocities", lambda: (self.sim.body_velocity(self.state),))[0]
-        )
+        return self._once("velocities", lambda: self._own(self._motion()[1]))
+
+    def _poses(self):
+        if "motion" in self._asks:
+            return self._motion()[0]
+        return self._asked("poses", lambda: (self.sim.kinematics(self.state.q, self.state.mocap),))[0]
+
+    def _motion(self) -> list:
+        """Body poses and velocities: where a term asks for velocities, both are computed at once."""
+        return self._asked("motion", lambda: self.sim.body_motion(self.state))
 
     def pose(self, body: int):
-        """Pose of one body `(worlds, 7)`, a column of `poses`; with gradients it takes less time than all of them."""
-        return self.poses[:, body]
+        """Pose of one body `(worlds, 7)`, a column of `poses`; it takes less time than all of them."""
+        return self._once(("pose", body), lambda: self._own(self._poses()[:, body]))
 
     def velocity(self, body: int):
         """Velocity of one body frame `(worlds, 6)`, a column of `velocities`, as `pose`."""
-        return self.velocities[:, body]
+        return self._once(("velocity", body), lambda: self._own(self._motion()[1][:, body]))
 
     @property
     def contact_force(self):
@@ -228,7 +294,10 @@ class View(NamesOfView):
 
         It is 0 where an episode begins.
         """
-        return self._once("contact_force", lambda: self._of_episode(self.arrays.of(self.sim.contact_force())))
+        return self._once(
+            "contact_force",
+            lambda: self._of_episode(self._asked("contact_force", lambda: (self.sim.contact_force(),))[0]),
+        )
 
     @property
     def contact_wrench(self):
@@ -258,7 +327,7 @@ class View(NamesOfView):
 
         def make():
             wrench, *others = self._asked("about_centre", lambda: self.sim.about_centre(self.state))
-            return (self._of_episode(wrench), *others)
+            return (self._of_episode(wrench), *(self._own(x) for x in others))
 
         return self._once("about_centre", make)
 
@@ -274,55 +343,61 @@ class View(NamesOfView):
         return self._once("evaluated", lambda: Evaluated(self)) if lags else self
 
     def _of_episode(self, values):
+        """A copy of values of the last step, 0 in worlds that begin an episode."""
+        if self.arrays.near:
+            return self.arrays.without_rows(values, (self.arrays.host(self.steps) == 0).nonzero()[0])
         return self.xp.where((self.steps > 0)[:, None, None], values, 0.0)
 
     def _asked(self, name: str, ask) -> list:
-        """Arrays that the simulator computes from the state, copied.
+        """Arrays that the simulator computes from the state. The next state overwrites them: see `_own`.
 
         On the CPU a captured graph computes them after the first step. Where some worlds were reset since, a second
         graph computes them in these worlds alone.
         """
-        if not (self._stepped and self.captures and self.sim.device.is_cpu and self.arrays.near):
+        if not (self._stepped and self.captures and self._by_rows):
             return [self.arrays.of(x) for x in ask()]
-        arrays, reset = self._known.get(name, (None, None))
-        if arrays is None:
-            arrays = [self.arrays.copied(self.arrays.of(x)) for x in self._computed(name, ask)]
-        elif reset is not None:
-            rows = np.flatnonzero(self.arrays.host(reset))
-            arrays = self._renewed(name, ask, arrays, rows.astype(np.int32)) if len(rows) else arrays
-        self._known[name] = arrays, None
-        return arrays
+        if name not in self._known:
+            self._computed(name, ask)
+        elif self._known[name] is not None:
+            rows = self.arrays.host(self._known[name]).nonzero()[0]
+            if len(rows):
+                self._renew(name, ask, rows)
+        self._known[name] = None
+        return [self.arrays.shared(x) for x in self._asks[name][2]]
+
+    def _own(self, values):
+        """A copy of what `_asked` gives, which a term may keep."""
+        return self.arrays.copied(values) if self._by_rows else values
 
     def _computed(self, name, ask) -> list:
         """The arrays of `ask()`, which a captured graph computes. They belong to the graph."""
-        version, replay, held = self._asks.get(name, (None, None, None))
+        version, replay, found = self._asks.get(name, (None, None, None))
         if version != self.sim.parameters.version:  # parameter arrays have moved
-            held = []
+            held: list = []
             replay = self.sim.capture(lambda: held.append(ask()))  # called twice; the second call is in the graph
-            del held[0]
-            self._asks[name] = self.sim.parameters.version, replay, held
+            found = list(held[1])
+            self._asks[name] = self.sim.parameters.version, replay, found
         replay()
-        return held[0]
+        return found
 
-    def _renewed(self, name: str, ask, arrays: list, rows: np.ndarray) -> list:
-        """Copies of `arrays` with the rows of some worlds computed anew."""
-        chosen = self._chosen.array.numpy()
-        chosen[0], chosen[1 : 1 + len(rows)] = len(rows), rows
+    def _renew(self, name: str, ask, rows: np.ndarray) -> None:
+        """Compute the rows of some worlds of `_asked` anew."""
+        self._choose(rows)
 
         def ask_rows():
             with among(self._chosen):
                 return ask()
 
-        found = self._computed((name, "rows"), ask_rows)
-        return [self.arrays.with_rows(a, rows, self.arrays.of(x)) for a, x in zip(arrays, found, strict=True)]
+        for array, found in zip(self._asks[name][2], self._computed((name, "rows"), ask_rows), strict=True):
+            array.numpy()[rows] = found.numpy()[rows]
 
     def parameter(self, name: str):
         """A parameter of the simulator: one row per world, or one for all."""
-        return self.arrays.of(self.sim.parameters.stored(name))
+        return self.arrays.shared(self.sim.parameters.stored(name))
 
     def diagnostic(self, name: str):
         """A diagnostic of the last physics step `(worlds,)`: contacts, flags, energy, …"""
-        return self.arrays.of(getattr(self.sim.diagnostics, name))
+        return self.arrays.shared(getattr(self.sim.diagnostics, name))
 
 
 class Evaluated:
@@ -334,6 +409,9 @@ class Evaluated:
 
     def __init__(self, view: View):
         self._view = view
+
+    def _once(self, name, make):
+        return self._view._once(("evaluated", name), make)
 
     def __getattr__(self, name: str):
         return getattr(self._view, name)
@@ -366,7 +444,7 @@ class Evaluated:
 
         def make():
             if not view.arrays.near or view.steps.any():
-                found = view._asked(f"evaluated {what}", lambda: self._asked(what))
+                found = [view._own(x) for x in view._asked(f"evaluated {what}", lambda: self._asked(what))]
             else:
                 found = [None]
             if view.arrays.near and view.steps.all():

@@ -689,7 +689,7 @@ class Model(NamesOfModel):
         return slice(first, first + int(self.sensor_size[index]))
 
     def _index(self, element: str, name: str) -> int:
-        names = self.names[element]
+        names = getattr(self, f"{element}_names")
         if name not in names:
             raise ValueError(
                 f"no {element} named {short(name)} in model {self.name!r}{self._elsewhere(name)}; "

@@ -58,7 +58,18 @@ class Quantities:
     def body_velocity(self, state: State) -> Array:
         """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes. The linear velocity is
         that of the frame's origin."""
+        return self._body_velocity(self._at(state), state)
+
+    @exclusive
+    def body_motion(self, state: State) -> tuple[Array, Array]:
+        """What `kinematics` and `body_velocity` return at a state, in less time than both take."""
         dynamics = self._at(state)
+        velocity = self._body_velocity(dynamics, state)
+        poses = dynamics.array((self.model.nbody, 7), self._scalar)
+        dynamics.body_poses(poses)
+        return poses, velocity
+
+    def _body_velocity(self, dynamics: Dynamics, state: State) -> Array:
         dynamics.kinematics(state.q, dynamics.link_X)
         dynamics.motion_subspace(dynamics.link_X, dynamics.dof_S)
         dynamics.velocity(state.v)
