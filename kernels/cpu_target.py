@@ -21,6 +21,7 @@ FEATURES = (
 )
 V3 = "-target-cpu x86-64-v3"
 INLINING = "-mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000 -mllvm=-slp-recursion-max-depth=4"
+WARPS = f"-march=native {INLINING}"  # what `wp.config.cpu_compiler_flags` is unless a user sets it
 # Warp modules that go without the limit for inlining, in the copies of both scalar types.
 BRIEF = (
     *("contact.contacts", "contact.convex_contacts", "integrate.fused", "integrate.fused_end", "integrate.gain"),

@@ -116,6 +116,26 @@ def list_as_index(place):
     (place / shipped.INDEX).write_text("[1, 2]")
 
 
+def deep_index(place):
+    (place / shipped.INDEX).write_text("[" * 200_000)
+
+
+def empty_index(place):
+    (place / shipped.INDEX).write_text("{}")
+
+
+def short_row(place):
+    path = place / shipped.INDEX
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({NAME: found[NAME][:2]}))
+
+
+def other_module(place):
+    path = place / shipped.INDEX
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({"warpsim.kernels_float32.other": found[NAME]}))
+
+
 def other_hash(place):
     path = place / shipped.INDEX
     found = json.loads(path.read_text())
@@ -143,6 +163,10 @@ DAMAGES = {
     no_index: "index.json is damaged",
     half_index: "index.json is damaged",
     list_as_index: "index.json is damaged",
+    deep_index: "index.json is damaged (maximum recursion depth exceeded",
+    empty_index: "index.json is damaged (not a hash and two sums for each module)",
+    short_row: "index.json is damaged (not a hash and two sums for each module)",
+    other_module: f"it has none for {NAME}",
     other_hash: "linalg.words or an option of `wp.config` is not that of the wheel",
     not_machine_code: "does not load kernels_float32.linalg.words.o",
     other_warp: "they are for 1.18.0-Linux-x86_64-01234567, this is " + wp.__version__,
@@ -165,6 +189,33 @@ def test_an_older_cpu_compiles_and_says_what_it_lacks(objects, monkeypatch):
     monkeypatch.setattr(cpu_target, "MISSING", ["avx2", "fma"])
     compiled, (line,) = objects.load()
     assert compiled and "this CPU has no avx2, fma" in line
+
+
+@pytest.mark.parametrize("chosen", [cpu_target.WARPS, None, "", "-march=native"])
+def test_flags_of_a_user_are_kept(chosen, monkeypatch):
+    """`wp.config.cpu_compiler_flags` is for all modules: where it is set, none has flags of its own, which Warp would prefer."""
+    from warpsim.kernels import preamble
+
+    assert wp.config.cpu_compiler_flags == cpu_target.WARPS
+    monkeypatch.setattr(wp.config, "cpu_compiler_flags", chosen)
+    name = "warpsim.kernels_float32.flags"
+    module = preamble.warp_module(name)
+    flags = module.resolve_options(wp.config)["cpu_compiler_flags"]
+    wp._src.context.user_modules.pop(name)
+    assert flags == {cpu_target.WARPS: cpu_target.flags(name), None: "-march=native"}.get(chosen, chosen)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions are of Unix")
+def test_objects_that_may_not_be_read(objects, monkeypatch):
+    """Modules compile, and the line has the system's reason."""
+
+    def refused(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(type(objects.folder), "iterdir", refused)
+    objects.place.rename(objects.place.with_name("other"))
+    compiled, (line,) = objects.load()
+    assert compiled and "Permission denied" in line
 
 
 def test_features_of_a_cpu_are_read(monkeypatch, tmp_path):

@@ -71,8 +71,10 @@ def target_key() -> str | None:
 def _load_object(module: wp.Module, load, device, block: int | None):
     """The loaded object of a module, or None if there is none for it."""
     listed = _index(FOLDER)
-    if module.name not in listed:
+    if not listed:
         return None
+    if module.name not in listed:
+        return _say(f"it has none for {module.name}")
     expected, *sums = listed[module.name]
     if expected != module.get_module_hash(block).hex():
         return _say(f"{module.name} or an option of `wp.config` is not that of the wheel")
@@ -100,15 +102,19 @@ def _index(folder: pathlib.Path) -> dict[str, list[str]]:
         return {}
     if cpu_target.MISSING:
         return _say(f"they need x86-64-v3, this CPU has no {', '.join(cpu_target.MISSING)}") or {}
-    key = target_key()
-    if key is None or not (folder / key).is_dir():
-        has = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
-        return _say(f"they are for {has}, this is {key or f'Warp {wp.__version__} without that target'}") or {}
+    path = folder / (key := target_key() or "none") / INDEX
     try:
-        found = json.loads((folder / key / INDEX).read_text(encoding="utf-8"))
-        return {str(name): [str(x) for x in row] for name, row in found.items() if len(row) == 3}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        return _say(f"{folder / key / INDEX} is damaged ({error}); install the wheel again") or {}
+        if not path.parent.is_dir():
+            has = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
+            here = f"Warp {wp.__version__} without that target" if key == "none" else key
+            return _say(f"they are for {has}, this is {here}") or {}
+        found = json.loads(path.read_text(encoding="utf-8"))
+        rows = {name: [str(x) for x in row] for name, row in found.items() if len(row) == 3}
+        if not rows or len(rows) < len(found):
+            raise ValueError("not a hash and two sums for each module")
+        return rows
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        return _say(f"{path} is damaged ({error}); install the wheel again") or {}
 
 
 def _say(why: str) -> None:
