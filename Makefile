@@ -16,8 +16,10 @@ BLENDER_PYTHON ?= python3.11
 CUDA_ARGS ?=
 
 # Without --no-compile pip compiles every file of every package; this way Python compiles those that are imported, once.
+# Where Python shall not write byte code, each start would compile them again: there pip does.
+NO_COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
 SETUP_LINE := -I warpsim/tools/setup_line.py
-INSTALL := $(BIN)/python $(SETUP_LINE) packages -m pip install --disable-pip-version-check --no-compile
+INSTALL := $(BIN)/python $(SETUP_LINE) packages -m pip install --disable-pip-version-check $(NO_COMPILE)
 
 .PHONY: demo test test-all lint types docs docs-nightly docs-links bench wheel cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
