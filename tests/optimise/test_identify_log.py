@@ -2,6 +2,7 @@
 """`ws.identify_log` and `warpsim identify`: parameters with intervals from a CSV log, and what a log must be."""
 
 import csv
+import dataclasses
 import importlib.metadata
 import json
 
@@ -27,10 +28,11 @@ def robot(path, damping: float = 0.1, mass: float = 0.5):
     return path
 
 
-def record(tmp_path, seed: int = 0) -> dict[str, np.ndarray]:
-    """The columns of a noisy log of an arm with other damping and mass than the file's."""
+def record(tmp_path, seed: int = 0, stiffness: float = 0.0) -> dict[str, np.ndarray]:
+    """The columns of a noisy log of an arm with other damping and mass than the file's, and with springs."""
     rng = np.random.default_rng(seed)
     model = ws.load(robot(tmp_path / "true.xml", 0.25, 0.7))
+    model = dataclasses.replace(model, joint_stiffness=np.full_like(model.joint_stiffness, stiffness))
     sim = ws.Simulator(model, 1, DT, dtype="float64", device="cpu", integrator=ws.Midpoint(), solver=ws.NoContact())
     t = DT * np.arange(ROWS)
     u = np.stack([2.0 * np.sin(5 * t) + np.sin(13 * t), 0.8 * np.sin(7 * t + 1) + 0.5 * np.sin(17 * t)], axis=1)
@@ -74,6 +76,20 @@ def test_command_finds_what_made_the_log(tmp_path, capsys):
     result.save(tmp_path / "arm_found.xml")
     again = ws.load(tmp_path / "arm_found.xml")
     np.testing.assert_allclose(again.body_mass[again.body_names.index("lower")], result.estimates[1].value, rtol=1e-6)
+
+
+def test_a_robot_that_has_what_its_model_lacks_is_not_called_converged(tmp_path):
+    """Springs that the file does not have: the residuals are larger than the noise of the columns, which is told."""
+    log = write(tmp_path / "log.csv", record(tmp_path, stiffness=1.0))
+    kinds = ["body_mass", "joint_damping"]
+    found = ws.identify_log(log, ws.load(robot(tmp_path / "arm.xml")), kinds, substeps=5, device="cpu")
+    assert found.status == "misfit" and found.excess[0] > 3 * found.excess[1]
+    assert any("above the noise of the columns" in text for text in found.warnings)
+    assert found.estimates[0].all_low < found.estimates[0].low and found.wider > 1.2
+    assert set(found.data()) >= {"moved", "restarts", "excess", "status"}
+    better = dataclasses.replace(found, excess=(0.0, 0.1), moved=1.0, restarts=(3.0, 2.0, 1.0), status="unsettled")
+    texts = "; ".join(better.warnings)
+    assert "moved by 1 standard deviations" in texts and "ended at a lower cost" in texts and "above" not in texts
 
 
 def test_what_the_motion_does_not_show_is_named(tmp_path):

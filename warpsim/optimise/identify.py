@@ -222,9 +222,9 @@ class _Fit:
             going = self.status == "iterations"
             if not going.any():
                 break
-            self._iterate(going, normal, tolerance)
+            moved = self._iterate(going, normal, tolerance)
             history.append(self.cost)
-            normal = self._normal()
+            normal = self._normal() if moved else normal
         unseen = normal.unseen & (self.status != "nonfinite")[:, None]
         self.status[unseen.all(axis=1) & (self.status != "iterations")] = "untouched"
         cost, status, start = self.cost, self.status, (self.q, self.v)
@@ -314,8 +314,8 @@ class _Fit:
         delay = np.minimum(self.values[DELAY], self.before - LAST)  # the longest delay has the slope before it
         return np.stack([delay_slope(self.u, delay, k, self.substeps) for k in range(self.before, len(self.u))])
 
-    def _iterate(self, going: np.ndarray, normal: "_Normal", tolerance: float) -> None:
-        """Try the dampings, keep each group's best where it lowers its cost."""
+    def _iterate(self, going: np.ndarray, normal: "_Normal", tolerance: float) -> bool:
+        """Try the dampings, keep each group's best where it lowers its cost; whether any did."""
         sides = zip(*(chart.bounds(self.values) for chart in self.charts), strict=True)
         low, high = (np.concatenate(side, axis=1)[: self.groups] for side in sides)
         steps, starts = zip(*(self._step(normal, factor * self.damping, low, high) for factor in DAMPINGS), strict=True)
@@ -339,6 +339,7 @@ class _Fit:
         self.damping = np.where(accepted, chosen, np.where(going, RAISE * self.damping, self.damping))
         self.status[going & (self.damping > MOST)] = "stalled"
         self.status[(going & still) | (accepted & (gained <= tolerance * self.cost))] = "converged"
+        return bool(accepted.any())
 
     def _step(self, normal: "_Normal", damping: np.ndarray, low, high):
         """A damped step of the parameters `(groups, size)`, and its initial states q, v `(worlds, n)`."""
