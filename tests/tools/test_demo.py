@@ -3,8 +3,11 @@
 
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
+import threading
+import time
 import webbrowser
 
 import pytest
@@ -71,7 +74,20 @@ def test_the_page_opens_on_a_desktop(browser, tmp_path):
     assert browser.opened == [(tmp_path / "demo.html").as_uri()]
 
 
-@pytest.mark.parametrize("where", ["CI", "pipe", "no display", "only a terminal's browser", "no browser"])
+def test_a_browser_that_hangs_is_not_waited_for(browser, tmp_path, monkeypatch):
+    """The demo goes on: looking for a browser asks programs of the desktop, which may never answer."""
+    answer = threading.Event()
+    monkeypatch.setattr(webbrowser, "get", lambda using=None: answer.wait(60) and browser)
+    monkeypatch.setattr(demo, "PATIENCE", 0.05)
+    start = time.monotonic()
+    assert not demo.show_page(tmp_path / "demo.html")
+    assert time.monotonic() - start < 30
+    answer.set()
+
+
+@pytest.mark.parametrize(
+    "where", ["CI", "pipe", "no display", "only a terminal's browser", "only elinks", "no browser", "an open quotation"]
+)
 def test_the_page_stays_closed_elsewhere(where, browser, tmp_path, monkeypatch):
     """Nothing is opened, and nothing is said of it."""
     if where == "CI":
@@ -80,6 +96,14 @@ def test_the_page_stays_closed_elsewhere(where, browser, tmp_path, monkeypatch):
         monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
     elif where == "no display":
         monkeypatch.setattr(demo, "has_display", lambda environment, platform: False)
+    elif where == "only elinks":
+        monkeypatch.setattr(webbrowser, "get", lambda using=None: webbrowser.Elinks("no_such_program"))
+    elif where == "an open quotation":
+
+        def unquoted(using=None):
+            return shlex.split("browser '%s")
+
+        monkeypatch.setattr(webbrowser, "get", unquoted)
     elif where == "no browser":
 
         def none(using=None):

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The main use in one command: a robot in many worlds on the ground, as a web page, an image and a USD stage."""
 
+import contextlib
 import importlib.util
 import os
 import pathlib
 import sys
+import threading
 import time
 import webbrowser
 
@@ -19,6 +21,7 @@ SHOWN = 64  # worlds in the USD stage and on the page
 PICTURED = 144
 PICTURE_TIME = 0.1
 EYE, TARGET, FIELD_OF_VIEW = (6.5, -11.5, 3.6), (1.0, 0.0, -1.2), 36.0  # m, m, degrees
+PATIENCE = 6.0  # s until a browser has answered; Python waits up to 5 s for a running one
 
 
 def robot_path(name: str) -> str:
@@ -77,18 +80,29 @@ def run(worlds: int, steps: int, device: str | None, out: str, open_page: bool =
 def show_page(path) -> bool:
     """Open a page in the browser; whether that was done.
 
-    It is not done in CI, without a terminal (a pipe, a job), over SSH, without a display, and where the only browser is
-    one of the terminal.
+    It is not done in CI, without a terminal (a pipe, a job), over SSH, without a display, where the only browser is one
+    of the terminal, and where `BROWSER` is no command. A browser that does not answer is not waited for.
     """
     if os.environ.get("CI") or not sys.stdout.isatty() or not has_display(os.environ, sys.platform):
         return False
-    try:
-        browser = webbrowser.get()
-        if type(browser) is webbrowser.GenericBrowser:  # such as w3m, which would take the terminal
-            return False
-        return browser.open(pathlib.Path(path).resolve().as_uri())
-    except (webbrowser.Error, OSError):
-        return False
+    address, opened = pathlib.Path(path).resolve().as_uri(), []
+
+    def ask() -> None:
+        with contextlib.suppress(webbrowser.Error, OSError, ValueError):  # ValueError: an open quotation in BROWSER
+            browser = webbrowser.get()
+            if not takes_terminal(browser):
+                opened.append(browser.open(address))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return bool(opened and opened[0])
+
+
+def takes_terminal(browser) -> bool:
+    """Whether a browser runs in the terminal until the user leaves it, as w3m and elinks do."""
+    remote = getattr(webbrowser, "UnixBrowser", ())  # those that a running one may open a page for
+    return type(browser) is webbrowser.GenericBrowser or (isinstance(browser, remote) and not browser.background)
 
 
 def has_display(environment, platform: str) -> bool:
