@@ -100,8 +100,12 @@ def run_of(largest: int, solver, monkeypatch) -> tuple[ws.Simulator, list[np.nda
 
 @pytest.mark.parametrize(
     "solver",
-    [ws.SAP(), ws.SAP(approximation="convex"), ws.LCP(), ws.Compliant()],
-    ids=["lagged", "convex", "LCP", "Compliant"],
+    [
+        pytest.param(ws.SAP(), id="lagged"),
+        pytest.param(ws.SAP(approximation="convex"), id="convex", marks=pytest.mark.slow),
+        pytest.param(ws.LCP(), id="LCP", marks=pytest.mark.slow),
+        pytest.param(ws.Compliant(), id="Compliant", marks=pytest.mark.slow),
+    ],
 )
 def test_supports_listed_by_contact_are_those_of_the_pairs(monkeypatch, solver):
     """Where pairs are many, contacts list the degrees of freedom that they move, instead of a table of all pairs: the same bits."""

@@ -222,6 +222,7 @@ print("same")
 """
 
 
+@pytest.mark.slow
 def test_threads_get_the_same_copies_of_kernels():
     """Four threads that ask for the device code at once get the same copies, and every kernel is in its module once."""
     assert python(COPIES, timeout=120).stdout.split() == ["same"]

@@ -161,6 +161,7 @@ def in_geom(model, points) -> np.ndarray:
     return found
 
 
+@pytest.mark.slow
 def test_images_lie_where_mujoco_draws_them():
     """On every shape, repeated, uniform or neither: the colour of a pixel is that of the image at our coordinates, to two of 255 levels."""
     size = 256
@@ -171,6 +172,7 @@ def test_images_lie_where_mujoco_draws_them():
     compare(cases, encode_png(ramp), lambda st: np.stack([st[:, 0] % 1, (1 - st[:, 1]) % 1], axis=-1))
 
 
+@pytest.mark.slow
 def test_cubes_lie_where_mujoco_draws_them():
     """The six squares on every round shape and on boxes, by the size of the shape or not."""
     size = 256

@@ -21,6 +21,7 @@ FILE = pathlib.Path(__file__).parents[1] / "reference" / "data" / "hydro_open.np
 PAIRS = ("sphere_halfspace_r", "box_halfspace_r", "cyl_halfspace_r", "ell_halfspace_r", "box_on_soft_halfspace")
 PAIRS += ("sphere_box_r", "box_sphere_r", "box_box_r", "cyl_box_r", "sphere_sphere_c", "sphere_box_c", "box_box_c")
 PAIRS += ("ell_cyl_c", "capsule_halfspace_r", "capsule_box_c")
+LONG = ("sphere_sphere_c", "ell_cyl_c")  # of many polygons
 
 
 DRAKES_MARGINS = (  # shape, size, height of the centre [m], force [N], area [m^2], by pydrake 1.51
@@ -55,7 +56,7 @@ def from_axis(x, middle, half) -> np.ndarray:
     return np.linalg.norm(x - middle - along[..., None] * half, axis=-1)
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in PAIRS])
 def test_surfaces_are_drakes(name, within):
     """Force, area, centroid and stiffness of 20 poses with Drake's choice of polygons; exact moments where the file has them."""
     with np.load(FILE) as file:

@@ -79,7 +79,7 @@ CONTROLS = {
 }
 
 
-@pytest.mark.parametrize("every", [1, 7])
+@pytest.mark.parametrize("every", [1, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", CONTROLS)
 def test_a_run_goes_on_with_the_same_bits(tmp_path, monkeypatch, kind, every):
     """A store of a whole run is the rollout; one that was interrupted, at any step, is so too once it is resumed."""
@@ -313,7 +313,9 @@ sim.rollout(sim.state(), ws.RandomControls(seed=4), 3000, store=sys.argv[1])
 
 
 @pytest.mark.usefixtures("from_terminal")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_process_that_is_ended_leaves_a_run_that_goes_on(tmp_path, number):
     """Killed, stopped by Ctrl-C or politely: what the store has is right, and what it becomes is the uninterrupted run."""
     path = tmp_path / "a.zarr"
