@@ -47,11 +47,11 @@ def test_tutorials_run(path, tmp_path):
     assert run("\n".join(cells(path)), tmp_path).strip()
 
 
-SLOW = [pytest.param(page, marks=pytest.mark.slow) for page in ("README", "docs/quickstart", "docs/scenes")]
+SLOW = [pytest.param(page, marks=pytest.mark.slow) for page in ("docs/quickstart", "docs/scenes")]
 PAGE_NEEDS = {"docs/quickstart": ("torch",), "docs/scenes": ("robosuite",)}
 
 
-@pytest.mark.parametrize("page", ["docs/concepts", *SLOW])
+@pytest.mark.parametrize("page", ["README", "docs/concepts", *SLOW])
 def test_programs_of_first_pages_run(page, tmp_path):
     """Python blocks run one after the other, as printed."""
     for package in PAGE_NEEDS.get(page, ()):
