@@ -60,13 +60,28 @@ def test_the_first_module_that_does_not_compile_ends_the_stage(monkeypatch):
             asked.append(name)
             done(types.SimpleNamespace(name=name, fresh=True, error="no space left on device"))
 
-    monkeypatch.setattr(kernel_objects, "cpu_modules", lambda: dict.fromkeys(["large", "small"]))
+    monkeypatch.setattr(kernel_objects, "cpu_modules", lambda: ["large", "small"])
     monkeypatch.setattr(kernel_objects, "compile_all", compile_all)
     with pytest.raises(SystemExit, match=r"large does not compile \([\d.]+ GB free\): no space left"):
-        warm.warm(["small", "large"])
+        warm.warm(None)
     assert asked == ["large"]
-    with pytest.raises(SystemExit, match="names other, and no such module"):
-        warm.warm(["other"])
+
+
+def test_names_of_no_module_are_said(monkeypatch, capsys):
+    """A list that is older than the code hinders nobody: the rest is compiled, the largest first."""
+    from warpsim.tools import kernel_objects
+
+    asked = []
+    sizes = {"warpsim.small": 1, "warpsim.large": 2}
+    monkeypatch.setattr(kernel_objects, "cpu_modules", list)
+    monkeypatch.setattr(kernel_objects, "cost", lambda size: size)
+    monkeypatch.setattr(kernel_objects, "compile_all", lambda names, workers, done: asked.extend(names))
+    monkeypatch.setattr(wp._src.context, "user_modules", sizes)
+    assert warm.warm(["warpsim.gone", *sizes]) == 0
+    assert (
+        asked == ["warpsim.large", "warpsim.small"]
+        and "1 names of no module, such as warpsim.gone" in capsys.readouterr().out
+    )
 
 
 def test_the_key_follows_the_device_code(monkeypatch, tmp_path):

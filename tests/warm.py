@@ -60,15 +60,15 @@ def warm(names: list[str] | None) -> int:
     from warpsim.device.cores import usable_cores
     from warpsim.tools import kernel_objects
 
-    modules = kernel_objects.cpu_modules()
-    names = list(modules) if names is None else names
-    if unknown := sorted(set(names) - modules.keys()):
-        sys.exit(
-            f"kernels: {LIST.relative_to(ROOT)} names {', '.join(unknown[:5])}, and no such module is launched on the "
-            f"CPU; run `pytest --quick -n 2 --modules {LIST.relative_to(ROOT)}`"
-        )
-    wanted = set(names)
-    ordered = [name for name in modules if name in wanted]
+    ordered = list(kernel_objects.cpu_modules())  # the largest first
+    if names is not None:
+        declared = wp._src.context.user_modules
+        wanted = [name for name in names if name in declared]
+        ordered = sorted(wanted, key=lambda name: -kernel_objects.cost(declared[name]))
+        if lost := sorted(set(names) - set(wanted)):
+            print(
+                f"kernels: {LIST.name} has {len(lost)} names of no module, such as {lost[0]}: write it anew", flush=True
+            )
     count = fresh = 0
 
     def done(result) -> None:
