@@ -84,6 +84,21 @@ def test_names_of_no_module_are_said(monkeypatch, capsys):
     )
 
 
+def test_a_cleared_cache_is_compiled_again(monkeypatch, tmp_path, capsys):
+    """A second call has nothing to do while the kernels are there; `wp.clear_kernel_cache` leaves the stamp and takes them."""
+    made = tmp_path / "wp_small_1234567"
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))
+    monkeypatch.setattr(warm, "check_disk", lambda folder: None)
+    monkeypatch.setattr(warm, "warm", lambda names: made.mkdir() or 1)
+    told = []
+    for _ in range(3):
+        warm.main([])
+        told.append(capsys.readouterr().out.partition(" in ")[0].strip())
+        if len(told) == 2:
+            made.rmdir()
+    assert told == ["kernels: 1 modules compiled", "kernels: compiled before", "kernels: 1 modules compiled"]
+
+
 def test_the_key_follows_the_device_code(monkeypatch, tmp_path):
     """It is the same for the same sources, and another for others."""
     before = warm.cache_key()

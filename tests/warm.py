@@ -106,11 +106,12 @@ def main(argv=None) -> None:
     listed = "all" if names is None else hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
     stamp = folder / f"warm_{cache_key()}_{listed}"
     check_disk(folder)
-    if stamp.exists():
+    kept = stamp.read_text(encoding="utf-8").split() if stamp.exists() else []
+    if kept and all((folder / name).is_dir() for name in kept):  # the cache may have been cleared since
         print("kernels: compiled before")
         return
     fresh = warm(names)
-    stamp.write_text("")
+    stamp.write_text("\n".join(sorted(path.name for path in folder.glob("wp_*"))), encoding="utf-8")
     print(f"kernels: {fresh} modules compiled in {time.perf_counter() - start:.0f} s", flush=True)
 
 

@@ -113,6 +113,29 @@ def test_bad_requests(arguments, text, capsys):
     assert code == 2 and text in err and err.count("\n") == 1
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals are of Unix")
+def test_a_second_interrupt_ends_at_once(hinge, tmp_path, from_terminal):
+    """The first says what it waits for; the second does not wait, and prints no traceback."""
+    program = (
+        "import sys, threading, time\nfrom warpsim.tools import cli, warm\n"
+        "def compile_kernels(*arguments):\n"
+        "    threading.Thread(target=time.sleep, args=(300,)).start()  # as the compiler's, which Python waits for\n"
+        "    print('compiling', flush=True)\n    time.sleep(300)\n"
+        "warm.compile_kernels = compile_kernels\nsys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    command = [sys.executable, "-c", program, "warm", str(hinge), *SMALL]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "compiling\n"
+    process.send_signal(signal.SIGINT)
+    for line in process.stderr:
+        if "interrupted" in line:
+            break
+        assert "finishing" in line or "Warp" in line
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT and rest == ""
+
+
 @pytest.mark.slow
 def test_an_interrupt_leaves_nothing_half_done(hinge, tmp_path, from_terminal):
     """In an empty cache: Ctrl-C ends the command with 130, what is there is whole, and the next call does the rest."""

@@ -2,6 +2,8 @@
 """The command `warpsim warm`."""
 
 import dataclasses
+import signal
+import sys
 import time
 from typing import Literal
 
@@ -34,7 +36,7 @@ class Warm:
     """Compile the kernels that a robot launches, so that no later process waits for them.
 
     They are kept in Warp's kernel cache (the folder WARP_CACHE_PATH, if it is set). Kernels are the same for all robots
-    with the same features. Ctrl-C keeps what is compiled, and the next call goes on.
+    with the same features. Ctrl-C finishes what is being compiled, a second one ends at once. The next call goes on.
     """
 
     model: Positional[str | None] = None
@@ -74,8 +76,13 @@ class Warm:
         start = time.perf_counter()
         with progress_bar("finding kernels", 0):
             kernels, device = self._kernels()
-        with progress_bar("compiling kernels", len({kernel.module for kernel in kernels})) as progress:
-            compiled, modules = compile_kernels(kernels, device, workers, progress)
+        try:
+            with progress_bar("compiling kernels", len({kernel.module for kernel in kernels})) as progress:
+                compiled, modules = compile_kernels(kernels, device, workers, progress)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would wait for its threads, with a traceback
+            print("finishing the kernels that are being compiled; Ctrl-C ends at once", file=sys.stderr, flush=True)
+            raise
         if compiled:
             seconds, cache = time.perf_counter() - start, wp.config.kernel_cache_dir
             print(f"compiled {compiled} of {modules} kernel modules for {device} in {seconds:.0f} s, into {cache}")
