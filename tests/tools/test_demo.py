@@ -68,6 +68,18 @@ def test_every_part_of_the_demo_has_a_line(tmp_path, monkeypatch, capsys):
     assert "\x1b" not in "".join(told) + rest
 
 
+@pytest.mark.parametrize("name", ["demo.html", "demo.png", "demo.usd"])
+def test_what_cannot_be_written_is_said_first(name, tmp_path, capsys):
+    """Before anything is loaded or written, with the path."""
+    pytest.importorskip("gymnasium")
+    pytest.importorskip("viser")
+    (tmp_path / name).mkdir()
+    assert main(["demo", "--worlds", "2", "--steps", "20", "--device", "cpu", "--out", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and f"{tmp_path / name} is a folder" in told.err
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def test_the_page_opens_on_a_desktop(browser, tmp_path):
     """The browser gets the page's address."""
     assert demo.show_page(tmp_path / "demo.html")

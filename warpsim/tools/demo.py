@@ -45,11 +45,15 @@ def run(worlds: int, steps: int, device: str | None, out: str, open_page: bool =
     path = robot_path(ROBOT)
     from rich.console import Console
 
+    from warpsim.files.output import check_file
     from warpsim.tools.runs import perturbed_start, print_summary, progress_bar, smooth_controls, timed_rollout
 
     console = Console(highlight=False, soft_wrap=True)
     folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
+    parts = (("page", "demo.html", _page), ("picture", "demo.png", _picture), ("stage", "demo.usd", _usd))
+    for _, name, _ in parts:
+        check_file(folder / name)
     start = time.perf_counter()
     console.print(f"robot: {ROBOT}, {worlds} worlds, {steps} steps of {DT:g} s")
     with progress_bar("loading", 0):
@@ -62,11 +66,7 @@ def run(worlds: int, steps: int, device: str | None, out: str, open_page: bool =
     console.print(f"kernels: loading on {sim.device}; those that were never loaded here are compiled")
     trajectory, summary = timed_rollout(sim, state, controls, steps, tell=console.print)
     print_summary(summary, console)
-    for what, name, write in (
-        ("page", "demo.html", _page),
-        ("picture", "demo.png", _picture),
-        ("stage", "demo.usd", _usd),
-    ):
+    for what, name, write in parts:
         began = time.perf_counter()
         with progress_bar(what, 0):
             write(trajectory, folder / name)
