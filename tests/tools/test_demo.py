@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `make demo` and `warpsim demo` print, in which order they write, and when they open the page."""
 
+import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -165,6 +167,28 @@ def test_a_failed_step_shows_why():
     assert done.returncode == 3
     assert "first" in done.stdout and "the reason" in done.stdout
     assert done.stdout.endswith("packages: failed with exit code 3\n")
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="groups of processes are of Unix")
+def test_two_interrupts_end_a_step_of_setting_up(from_terminal, tmp_path):
+    """Both go to the command, which may clean up after the first; the exit code is 130, and there is no traceback of ours."""
+    program = (
+        "import pathlib, sys, time\nsteps = [pathlib.Path(x) for x in sys.argv[1:]]\n"
+        "try:\n    steps[0].touch()\n    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    try:\n        steps[1].touch()\n        time.sleep(60)\n"
+        "    except KeyboardInterrupt:\n        sys.exit('ended')\n"
+    )
+    steps = [tmp_path / "begun", tmp_path / "interrupted"]
+    command = [sys.executable, "-I", setup_line.__file__, "packages", "-c", program, *map(str, steps)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
+    for step in steps:
+        while not step.exists() and process.poll() is None:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err == ""
+    assert out.endswith("ended\npackages: failed with exit code 130\n")
 
 
 def test_news_of_pip():

@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -57,8 +58,10 @@ def main(what: str, *command: str) -> int:
                 text = f"{what}: {time.monotonic() - start:.0f} s  {news(lines, packages(), before)}"
                 print(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
         code = process.wait()
-    except KeyboardInterrupt:  # the command has had it too
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command has had it too, and gets the next one
         process.wait()
+        reader.join(PERIOD)
         code = 130
     new = packages() - before
     told = f"{what}: {f'{new} installed, ' if new > 0 else ''}{time.monotonic() - start:.0f} s"
