@@ -285,7 +285,7 @@ def warp_module(name: str, short: bool = False, fast_math: bool = False, more: s
     module = wp.get_module(name)
     module.options["default_grid_stride"] = False
     if wp.config.cpu_compiler_flags == cpu_target.WARPS:  # flags that a user has chosen are for all modules
-        module.options["cpu_compiler_flags"] = cpu_target.flags(name)
+        module.options["cpu_compiler_flags"] = cpu_target.flags()
     if short:
         module.options["optimization_level"] = 2
     if fast_math:

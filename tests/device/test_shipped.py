@@ -13,7 +13,7 @@ import pytest
 import warp as wp
 
 from warpsim.device import shipped
-from warpsim.device.copies import copy, modules_of
+from warpsim.device.copies import copy
 from warpsim.kernels import cpu_target
 from warpsim.kernels.linalg import words
 from warpsim.tools import kernel_objects
@@ -202,7 +202,7 @@ def test_flags_of_a_user_are_kept(chosen, monkeypatch):
     module = preamble.warp_module(name)
     flags = module.resolve_options(wp.config)["cpu_compiler_flags"]
     wp._src.context.user_modules.pop(name)
-    assert flags == {cpu_target.WARPS: cpu_target.flags(name), None: "-march=native"}.get(chosen, chosen)
+    assert flags == {cpu_target.WARPS: cpu_target.flags(), None: "-march=native"}.get(chosen, chosen)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions are of Unix")
@@ -232,21 +232,12 @@ def test_features_of_a_cpu_are_read(monkeypatch, tmp_path):
 
 
 def test_flags_of_modules(monkeypatch):
-    """Modules of a step under the defaults exist, and go without Warp's limit for inlining; adjoints and variants keep it."""
-    for name in cpu_target.BRIEF:
-        file = name.replace(".", "/")  # or a part of a file
-        assert any((ROOT / "kernels" / f"{path}.py").is_file() for path in (file, file.rpartition("_")[0]))
-        assert cpu_target.flags(f"warpsim.kernels_float64.{name}") == cpu_target.V3
-        for other in (f"warpsim.kernels_float64.{name}_grad", f"warpsim.kernels_float64_cg.{name}"):
-            assert cpu_target.flags(other) == f"{cpu_target.V3} {cpu_target.INLINING}"
+    """Modules are compiled for one level of CPUs, with Warp's limit for inlining; where code of others cannot run, as Warp does."""
+    assert cpu_target.flags() == f"{cpu_target.V3} {cpu_target.INLINING}"
     assert set(cpu_target.INLINING.split()) <= set(wp.config.cpu_compiler_flags.split())
-    assert declared().options["cpu_compiler_flags"].startswith(cpu_target.V3)
-    kernels = [types.SimpleNamespace(module=wp.get_module(f"flags_{k}")) for k in range(4)]
-    for kernel, flags in zip(kernels, ("b", None, "a", "b"), strict=True):
-        kernel.module.options["cpu_compiler_flags"] = flags
-    assert [module.name[-1] for module in modules_of(kernels)] == ["1", "2", "3", "0"]  # equal flags together
+    assert declared().options["cpu_compiler_flags"] == cpu_target.flags()
     monkeypatch.setattr(cpu_target, "AHEAD", False)
-    assert cpu_target.flags("warpsim.kernels_float32.contact.contacts") is None
+    assert cpu_target.flags() is None
 
 
 def test_a_warp_without_these_internals_compiles(objects, monkeypatch):

@@ -205,12 +205,8 @@ def block_of(kernels) -> int:
 
 
 def modules_of(kernels) -> list[wp.Module]:
-    """The Warp modules of kernels, the last first: those of the solver take longest to compile.
-
-    Modules with the same flags for the CPU stand together: Warp compiles others only after each other.
-    """
-    modules = {id(kernel.module): kernel.module for kernel in reversed(kernels)}.values()
-    return sorted(modules, key=lambda module: module.options["cpu_compiler_flags"] or "")
+    """The Warp modules of kernels, the last first: those of the solver take longest to compile."""
+    return list({id(kernel.module): kernel.module for kernel in reversed(kernels)}.values())
 
 
 def load(kernels, device, workers: int | None = None, done=lambda: None) -> None:

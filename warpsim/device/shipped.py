@@ -63,7 +63,7 @@ def target_key() -> str | None:
     if key is None or not cpu_target.AHEAD:
         return None
     try:
-        return key(cpu_compiler_flags=cpu_target.V3)
+        return key(cpu_compiler_flags=cpu_target.FLAGS)
     except RuntimeError:  # Warp has no compiler for the CPU
         return None
 
