@@ -67,6 +67,7 @@ def methods(sim, state, folder) -> dict:
         "capture": lambda: sim.capture(lambda: None),
         "kinematics": lambda: sim.kinematics(q),
         "body_velocity": lambda: sim.body_velocity(state),
+        "body_motion": lambda: sim.body_motion(state),
         "mass_matrix": lambda: sim.mass_matrix(q),
         "inverse_dynamics": lambda: sim.inverse_dynamics(q, state.v, zeros),
         "forward_dynamics": lambda: sim.forward_dynamics(q, state.v, zeros),
@@ -111,6 +112,7 @@ def others(sim, state) -> dict:
         "ilqr": lambda: ws.ilqr(sim, state, controls, cost),
         "cem": lambda: ws.cem(sim, state, controls, cost),
         "mppi": lambda: ws.mppi(sim, state, controls, cost),
+        "shoot": lambda: ws.shoot(objective),
         "identify": lambda: ws.identify(
             sim=sim, state=state, controls=controls, residual=None, parameters={"body_mass": None}
         ),
