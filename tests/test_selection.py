@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `make test` runs, and that it compiles its kernels before: nothing is lost, a failure is said at once."""
 
+import concurrent.futures.process
 import pathlib
 import types
 
@@ -65,6 +66,19 @@ def test_the_first_module_that_does_not_compile_ends_the_stage(monkeypatch):
     with pytest.raises(SystemExit, match=r"large does not compile \([\d.]+ GB free\): no space left"):
         warm.warm(None)
     assert asked == ["large"]
+
+
+def test_a_compiler_that_was_ended_is_said(monkeypatch):
+    """Of a full disk LLVM ends the process, as the system does for want of memory."""
+    from warpsim.tools import kernel_objects
+
+    def compile_all(names, workers, done):
+        raise concurrent.futures.process.BrokenProcessPool
+
+    monkeypatch.setattr(kernel_objects, "cpu_modules", lambda: {})
+    monkeypatch.setattr(kernel_objects, "compile_all", compile_all)
+    with pytest.raises(SystemExit, match=r"was ended: memory .* or disk \([\d.]+ GB free\) ran out"):
+        warm.warm(None)
 
 
 def test_names_of_no_module_are_said(monkeypatch, capsys):

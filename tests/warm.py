@@ -83,8 +83,9 @@ def warm(names: list[str] | None) -> int:
     try:
         kernel_objects.compile_all(ordered, usable_cores(), done)
     except concurrent.futures.process.BrokenProcessPool:
+        free = shutil.disk_usage(wp.config.kernel_cache_dir).free / 1e9
         sys.exit(
-            "kernels: a process that compiles was ended from outside, by the system if memory ran out (1.5 GB each)"
+            f"kernels: a process that compiles was ended: memory (1.5 GB each) or disk ({free:.1f} GB free) ran out"
         )
     return fresh
 

@@ -176,7 +176,7 @@ def main(argv=None) -> int:
     try:
         results = compile_all(names, asked.workers, done)
     except concurrent.futures.process.BrokenProcessPool:
-        print(f"a process that compiled was ended, perhaps for want of memory: each takes up to 1 GB; "
+        print(f"a process that compiled was ended, perhaps for want of memory or disk: each takes up to 1 GB; "
               f"--workers is {asked.workers}. What is compiled stays in the cache.", file=sys.stderr)  # fmt: skip
         return 1
     failed = [result.name for result in results if result.error]
