@@ -4,9 +4,9 @@
     python -m examples.hit_ball [out]            # writes out/hit_ball.png
 
 A two-link arm on a table shall send a ball to a goal. The cost says nothing of the hand, and all torques are 0 at first.
-While nothing touches the ball its motion has no derivative by the torques: `ws.ilqr` without a fallback ends at once,
-"untouched", and Adam stands still. With `ws.GradientFromDistance` both find the ball. So does the default of `ws.ilqr`,
-which falls back to samples (docs/optimisers.md).
+While nothing touches the ball, derivatives of its motion with respect to the torques are 0: `ws.ilqr` without a
+fallback ends at once, "untouched", and Adam stands still. With `ws.GradientFromDistance` both find the ball. So does
+`ws.ilqr` by default, which falls back to samples (docs/optimisers.md).
 """
 
 import pathlib

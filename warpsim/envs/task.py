@@ -64,8 +64,8 @@ class Task:
     starts         terms that change the initial state of episodes (`start_noise`, …)
     events         terms that act on the simulation (`randomise`, `push`, …)
     actuators      terms from action to control, applied in order (`delayed`, `first_order`, `dc_motor`, …)
-    actuation      when actuators are evaluated: "action", once per action, whose control is held; or "physics", at each
-                   physics step, with the state before it
+    actuation      when actuators run: "action": once per action, and their control is held; "physics": at each physics
+                   step, with the state before it
     action_range   (low, high) of actions; None: the actuators' control range
     smooth         attribute -> value to use where gradients are wanted, such as rewards without contact forces
     evaluation     attribute -> value to use where a policy is evaluated, such as fixed commands

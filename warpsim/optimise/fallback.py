@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where derivatives mislead a search: whether its predictions came true, and searches by samples that go on from there.
+"""Fallbacks of a search whose derivatives mislead: a test of its predictions, and two methods that use samples.
 
-A step's real gain is compared with the gain that the model of the cost predicts, world by world (`Predictions`). Where
-they disagree, derivatives say little of a motion as far away as the next step: contacts come and go, bodies stick, or
-nothing touches what the cost depends on. Samples of whole motions see what derivatives do not. Two methods use them:
+`Predictions` compares a step's real gain with the gain that the model of the cost predicts, world by world. Where they
+disagree, derivatives say little of a motion as far away as the next step: contacts come and go, bodies stick, or
+nothing touches what the cost depends on. Samples of whole motions show what derivatives do not:
 
     "cem"     rounds of the cross-entropy method around the present controls (`cem.updates`)
     "bundle"  derivatives that are means over a bundle of motions under perturbed controls: those of the cost smoothed
@@ -53,7 +53,7 @@ class Fallback:
         return [np.random.default_rng([*self.seed, world, int(n)]) for world, n in enumerate(tries)]
 
     def share(self, tries: np.ndarray, near: np.ndarray) -> np.ndarray:
-        """The part `(worlds,)` of the noise in a world's next fallback; `near`: of worlds that are to stay near."""
+        """Factors `(worlds,)` on the noise of the next fallback; worlds of the mask `near` sample nearby."""
         return np.where(near, NEAR, 1.0) * NARROWER ** np.minimum(tries, NARROWEST)
 
 

@@ -133,17 +133,22 @@ def identify(
         Controls `(rows, worlds, nu)` before the first knot, the last row just before it: no delay is longer. None: the
         first control, held for 10 knots.
     delay : array
-        First guess of the delays `(worlds, nu)` in knots. None: the best whole number that all actuators have in
-        common.
+        First guess of the delays `(worlds, nu)` in knots. None: the whole number of knots, the same for all actuators,
+        that fits best.
     reversals : bool
         Dry friction of joints reverses inside a substep, and derivatives are those of the motion, not of the steps
-        (see Notes). For a solver without contact: `ws.NoContact()`.
+        (see Notes). It needs a simulator without contact, `solver=ws.NoContact()`.
     iterations : int
         Largest number of iterations.
     tolerance : float
         A world has converged once an iteration lowers its cost by less than this fraction.
     substeps : int
         Number of parts that sim.dt is divided into.
+
+    Returns
+    -------
+    Identification
+        The parameters found, their information matrix, and how the fit of each group ended.
 
     Raises
     ------
@@ -152,9 +157,9 @@ def identify(
 
     Notes
     -----
-    In a step, dry friction of a joint has one direction. When the joint turns around, steps err by O(h), and their
-    derivatives are those of friction that reverses at the end of a step: wrong by any amount, at every step size. With
-    `reversals` both are mended (`warpsim/optimise/reversals.py`). The motion is then not bit by bit that of
+    In a step, dry friction of a joint has one direction. When the joint turns around, steps err by O(h). Their
+    derivatives are those of friction that reverses at the end of a step; they do not tend to those of the motion as
+    steps get shorter. `reversals` corrects both (`warpsim/optimise/reversals.py`). The motion then has not the bits of
     `sim.rollout`.
     """
     if not isinstance(sim, Simulator):

@@ -5,13 +5,13 @@ The log is cut into windows of half a second, each with an initial state of its 
 (multiple shooting: Bock 1983), so that small errors do not grow through the whole motion. `identify` fits all windows
 with one set of parameters; dry friction reverses inside the steps (`reversals.py`). The noise of each column is
 estimated from its residuals and the fit repeated with it. With white noise of that size the inverse of the information
-matrix is the covariance of the estimates, and their 95 % intervals follow (Ljung 1999, §9.4). What the motion does not
-show is named and left at the file's value.
+matrix is the covariance of the estimates, and their 95 % intervals follow (Ljung 1999, §9.4). Parameters that the
+motion does not show are named and keep the file's values.
 
-Three tests stand behind the status "converged". The fit is repeated with steps of half the length, until the estimates
+The status "converged" needs three tests. The fit is repeated with steps of half the length, until the estimates
 move by less than a fraction of their standard deviations. It is repeated from perturbed estimates, and must not end at
-a lower cost. The residuals must not be larger than the noise of the columns themselves, which the median of their third
-differences gives without any model.
+a cost that is lower by more than 0.5. The residuals must not be larger than the noise of the columns
+themselves, which the median of their third differences gives without any model.
 """
 
 import dataclasses
@@ -99,8 +99,8 @@ class RobotIdentification:
     noise       column -> standard deviation of its residuals
     whiteness   correlation of neighboring residuals, the largest of all columns: above 0.3 the model lacks something
                 that the robot has, and the intervals are too narrow
-    status      that of the last fit: "converged", "iterations", "stalled" or "untouched"; "unsettled": a restart or
-                shorter steps still changed the estimates; "misfit": residuals are larger than the columns' noise
+    status      "converged", "iterations", "stalled" or "untouched" of the last fit; "unsettled": shorter steps still
+                moved an estimate, or each restart found a lower cost; "misfit": residuals are larger than the noise
     moved       largest change of an estimate when steps were halved, in standard deviations (0: `substeps` was given)
     restarts    decreases of the cost ½ χ² by the restarts, one by one
     excess      mean square of the residuals over the columns' noise, less 1, and its standard deviation
@@ -207,7 +207,8 @@ def identify_log(
     most_delay : int
         Largest delay, in rows.
     substeps : int
-        Simulation steps per row. None: steps of at most 1 ms, halved until the estimates stay.
+        Simulation steps per row. None: steps of at most 1 ms, halved once, and once more if that moves an estimate by
+        more than 0.3 of its standard deviation.
     iterations : int
         Largest number of iterations of each fit.
     device, threads
@@ -225,8 +226,8 @@ def identify_log(
 
     Notes
     -----
-    Contact is off: record the motion in free space. An interval holds for white noise in the measured columns, a model
-    that is right apart from the parameters, and the file's values of what the motion does not show. A mass alone
+    Contact is off: record the motion in free space. Intervals assume white noise in the measured columns, a model that
+    lacks no effect, and that parameters which the motion does not show have the file's values. A mass that is found
     leaves the inertia about the body's COM as it is.
     """
     if not isinstance(model, Model):

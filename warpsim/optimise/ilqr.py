@@ -85,14 +85,21 @@ def ilqr(
     substeps : int
         Number of parts that a knot's sim.dt is divided into, as in `sim.step`.
     fallback : "cem", "bundle" or None
-        What a world does where its derivatives mislead: rounds of the cross-entropy method around its controls, or
-        derivatives that are means over a bundle of motions under perturbed controls. It goes on from there by its own
-        derivatives. None: nothing, and no samples.
+        What a world does where its derivatives mislead. "cem": rounds of the cross-entropy method around its
+        controls. "bundle": steps with derivatives that are means over motions under perturbed controls. The world then
+        goes on with the derivatives of its own motion. None: no samples are taken.
     noise : float or (nu,)
-        Standard deviation of the fallback's controls; None: a quarter of the range, or, without a range, the largest
-        control of the world (1 if all are 0). It halves with each fallback of a world.
+        Standard deviation of the fallback's controls. None: a quarter of the range, or, without a range, the largest
+        control of the world (1 if all are 0). A world takes a tenth of it, unless it is "untouched" or, at its
+        first fallback, no step has tested its derivatives. It halves with each fallback of a world, three times at
+        most.
     seed : int or sequence of int
-        The noise depends only on the seed, the world's index and the number of its fallbacks.
+        The random numbers depend only on the seed, the world's index and the number of its fallbacks.
+
+    Returns
+    -------
+    Plan
+        Controls, their motion and cost, and how the search of each world ended.
 
     Raises
     ------
@@ -106,9 +113,10 @@ def ilqr(
 
     A world falls back if its search ends as "untouched", as "stalled" or with derivatives that are not finite, or if 4
     iterations in a row gain less than a twentieth of what the derivatives predict. If a search has converged but its
-    last gain is not within a factor of 4 of the predicted one, or no step has tested the derivatives, one round of
-    samples does. Each round counts as an iteration. `Plan.fallbacks` counts those that found less cost, and
-    `Plan.notes` says what happened. Searches whose predictions come true are the same as with None, to the last bit.
+    last gain is not within a factor of 4 of the predicted one, or no step has tested the derivatives, the world takes
+    one round of samples, and further rounds only if the first one lowers the cost. Each round counts as an iteration.
+    `Plan.fallbacks` counts the fallbacks that found a lower cost, and `Plan.notes` says what happened. If all
+    predictions of a search come true, its bits are those of `fallback=None`.
 
     Examples
     --------

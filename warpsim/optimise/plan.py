@@ -24,15 +24,16 @@ class Plan:
     controls           (knots, worlds, nu)
     q, v               (knots + 1, worlds, nq), nv: the motion, without noise or feedback
     cost               (worlds,); inf where the motion is not finite
-    history            (iterations + 1, worlds): the cost of the plan before each iteration and after the last
+    history            (iterations + 1, worlds): the cost of the plan at first, and after each iteration or round
     status             (worlds,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost),
                        "untouched" (converged or stalled, but the cost depends on bodies that the controls never reach),
-                       or "nonfinite" (the first motion, or its cost, is not finite; the controls are the given ones)
+                       or "nonfinite" (the first motion, its cost or their derivatives are not finite; the plan is the
+                       best so far)
     gains              (knots, worlds, nu, 2 nv) of `ilqr`: u + K (δq, v - v̂), δq = model.difference(q̂, q); else None
     effective_samples  (worlds,) of `mppi`: 1 / Σ w² of the last iteration's weights; else None
-    notes              per world of `ilqr` sentences that name the bodies that the controls never reach, and say where
-                       derivatives misled it and what samples found; or ""
-    fallbacks          (worlds,) of `ilqr`: how often it went on from lower costs that its fallback found; else None
+    notes              of `ilqr`, per world: sentences that name the bodies that the controls never reach, and say why
+                       the world fell back and what its samples found; or ""
+    fallbacks          (worlds,) of `ilqr`: how many fallbacks found a lower cost; else None
     """
 
     controls: np.ndarray

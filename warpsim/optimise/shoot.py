@@ -51,11 +51,13 @@ class Shot:
 
     x          the variables found, packed; `values` by name
     loss       (groups,); inf where a motion is not finite
-    history    (iterations + 1, groups): the loss after each iteration or round
-    status     (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the loss), "nonfinite", or
-               "untouched" (the gradient is zero, and the loss depends on bodies that no variable reaches)
-    fallbacks  (groups,): how often the search went on from a lower loss that its fallback found
-    notes      per group, where gradients misled it and what samples found; or ""
+    history    (iterations + 1, groups): the loss at first, and after each iteration or round
+    status     (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the loss), "nonfinite"
+               (the first loss or a gradient is not finite), or "untouched" (the gradient is zero, and the loss depends
+               on bodies that no variable reaches)
+    fallbacks  (groups,): how many fallbacks found a lower loss
+    notes      per group: sentences that name the bodies that no variable reaches, and say why the search fell back and
+               what its samples found; or ""
     """
 
     x: np.ndarray
@@ -93,8 +95,8 @@ def shoot(
     Parameters
     ----------
     objective : Objective
-        The loss. If it is one number per world and no variable is shared, each world is searched by itself. It is
-        called for replicas of the worlds, with a trajectory of as many worlds.
+        The loss. If it is one number per world and no variable is shared, each world has a search of its own. The loss
+        function gets trajectories of more worlds than the simulator has: several replicas of each.
     x : array
         The packed first guess, within the objective's bounds. Default: `objective.x0`.
     iterations : int
@@ -103,13 +105,14 @@ def shoot(
         A search has converged once an iteration lowers its loss, or predicts to lower it, by less than this fraction or
         by less than a rounding of the first loss.
     fallback : "cem", "bundle" or None
-        What a search does where its gradient misleads: rounds of the cross-entropy method around its variables, or
-        steps along the mean gradient of perturbed variables. It goes on from there by its own gradient. None: nothing.
+        What a search does where its gradient misleads. "cem": rounds of the cross-entropy method around its variables.
+        "bundle": steps along the mean gradient of perturbed variables. The search then goes on with its own gradient.
+        None: no samples are taken.
     noise : dict
         Standard deviation of the fallback by name of a variable. Default: a quarter of the bounds or of the control
         range; without these a quarter of a parameter's size, of the world's largest control, or of a unit of `scale`.
     seed : int or sequence of int
-        The noise depends only on the seed, the world's index and the number of its fallbacks.
+        The random numbers depend only on the seed, the world's index and the number of its fallbacks.
 
     Returns
     -------

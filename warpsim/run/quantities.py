@@ -62,7 +62,8 @@ class Quantities:
 
     @exclusive
     def body_motion(self, state: State) -> tuple[Array, Array]:
-        """What `kinematics` and `body_velocity` return at a state, in less time than both take."""
+        """Poses `(worlds, nbody, 7)` and velocities `(worlds, nbody, 6)` of the body frames, as `kinematics` and
+        `body_velocity` return them, in less time than both take."""
         dynamics = self._at(state)
         velocity = self._body_velocity(dynamics, state)
         poses = dynamics.array((self.model.nbody, 7), self._scalar)

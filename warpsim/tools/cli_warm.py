@@ -35,8 +35,9 @@ INTEGRATORS = {
 class Warm:
     """Compile the kernels that a robot launches, so that no later process waits for them.
 
-    They are kept in Warp's kernel cache (the folder WARP_CACHE_PATH, if it is set). Kernels are the same for all robots
-    with the same features. Ctrl-C finishes what is being compiled, a second one ends at once. The next call goes on.
+    Warp's kernel cache keeps them (the folder WARP_CACHE_PATH, if it is set). Robots with the same features have the
+    same kernels. After Ctrl-C the command finishes the kernels that are being compiled; a second Ctrl-C ends it at
+    once. The next call goes on.
     """
 
     model: Positional[str | None] = None
