@@ -16,7 +16,7 @@ import numpy as np
 
 from warpsim.base.checks import choice, whole
 from warpsim.optimise.cem import updates
-from warpsim.optimise.replicas import Motion, jacobians, replicas
+from warpsim.optimise.replicas import jacobians, replicas
 from warpsim.optimise.sampling import NOISE, deviations, noise_of
 
 METHODS = ("cem", "bundle")
@@ -167,8 +167,7 @@ def bundle_jacobians(sim, state, u, low, high, sigma, draws, substeps: int) -> t
     motion = replicas(sim, BUNDLE, substeps).roll(state, knots, lambda knot, q, v: tried[knot])
     A, B, count = 0.0, 0.0, np.zeros(u.shape[1])
     for i in range(BUNDLE):
-        arrays = {name: x[:, i : i + 1] for name, x in motion.arrays.items()}
-        one = Motion(arrays, motion.controls[:, i : i + 1], motion.finite[i : i + 1], substeps)
+        one = motion.chosen(np.full(u.shape[1], i))
         found = jacobians(sim, one)[:2]
         good = one.finite[0] & np.all([np.isfinite(x).all(axis=(0, 2, 3)) for x in found], axis=0)
         A, B = (mean + np.where(good[:, None, None], x, 0.0) for mean, x in zip((A, B), found, strict=True))
