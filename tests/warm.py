@@ -85,7 +85,7 @@ def warm(names: list[str] | None) -> int:
     except concurrent.futures.process.BrokenProcessPool:
         free = shutil.disk_usage(wp.config.kernel_cache_dir).free / 1e9
         sys.exit(
-            f"kernels: a process that compiles was ended: memory (1.5 GB each) or disk ({free:.1f} GB free) ran out"
+            f"kernels: a process that compiles was ended: memory (about 1 GB each) or disk ({free:.1f} GB free) ran out"
         )
     return fresh
 

@@ -158,6 +158,23 @@ def sampled(price, draw, u, low, high, sigma):
         yield best, costs.min(axis=0)
 
 
+class SearchWithFallbacks:
+    """The loop of `ws.ilqr` and `ws.shoot`. A subclass has the iterations, and the fallbacks where they fail."""
+
+    def _iterate_all(self, iterations: int, tolerance: float) -> None:
+        """Iterate until every problem has stopped, and has nothing to fall back to."""
+        while True:
+            going = (self.status == "iterations") & ~self._fails & (self.used < iterations)
+            if going.any():
+                self._iterate(going, tolerance)
+                self.used += going
+                self.history.add(going, self.used, self.value)
+                continue
+            self._note_unreached()
+            if not self._fall_back(iterations, tolerance):
+                break
+
+
 def bundle_jacobians(sim, state, u, low, high, sigma, draws, substeps: int) -> tuple[np.ndarray, np.ndarray]:
     """Means of A and B over motions under u + noise; motions and Jacobians that are not finite are left out."""
     knots = len(u)

@@ -25,6 +25,7 @@ from warpsim.optimise.fallback import (
     SAMPLES,
     History,
     Predictions,
+    SearchWithFallbacks,
     bundle_jacobians,
     checked_fallback,
     lowest,
@@ -148,7 +149,7 @@ def ilqr(
         return _Search(sim, state, u, cost, low, high, mu, substeps, chosen).run(iterations, tolerance)
 
 
-class _Search:
+class _Search(SearchWithFallbacks):
     """The state of a search: per world the best motion so far, its cost, its regularization, and whether it goes on.
 
     `used` counts iterations and rounds of a world, `fallbacks` those that found less cost. A world that is `barren` has
@@ -170,16 +171,7 @@ class _Search:
 
     def run(self, iterations: int, tolerance: float) -> Plan:
         """Iterate until every world has stopped, and has nothing to fall back to."""
-        while True:
-            going = (self.status == "iterations") & ~self._fails & (self.used < iterations)
-            if going.any():
-                self._iterate(going, tolerance)
-                self.used += going
-                self.history.add(going, self.used, self.value)
-                continue
-            self._note_unreached()
-            if not self._fall_back(iterations, tolerance):
-                break
+        self._iterate_all(iterations, tolerance)
         m = self.motion
         notes = tuple("; ".join(filter(None, (x, told(y)))) for x, y in zip(self.unreached, self.stories, strict=True))
         found = m.controls[:, 0], m.q[:, 0], m.v[:, 0], self.value, self.history.table(), self.status, self.gains

@@ -30,6 +30,7 @@ from warpsim.optimise.fallback import (
     Fallback,
     History,
     Predictions,
+    SearchWithFallbacks,
     lowest,
     sampled,
     story,
@@ -172,7 +173,7 @@ def _deviations(objective: Objective, point, low, high, noise) -> np.ndarray:
     return np.where(np.isfinite(high - low) & ~named, NOISE * (high - low), sigma)
 
 
-class _Shooting:
+class _Shooting(SearchWithFallbacks):
     """The state of a search. Its variables z are (n, groups), entries of x by group."""
 
     def __init__(self, objective, point, low, high, sigma, fallback, seed):
@@ -206,16 +207,7 @@ class _Shooting:
 
     def run(self, iterations: int, tolerance: float) -> Shot:
         """Iterate until every group has stopped, and has nothing to fall back to."""
-        while True:
-            going = (self.status == "iterations") & ~self._fails & (self.used < iterations)
-            if going.any():
-                self._iterate(going, tolerance)
-                self.used += going
-                self.history.add(going, self.used, self.value)
-                continue
-            self._note_unreached()
-            if not self._fall_back(iterations, tolerance):
-                break
+        self._iterate_all(iterations, tolerance)
         x = self._points(self.z[None])[0]
         notes = tuple("; ".join(filter(None, (a, told(b)))) for a, b in zip(self.unreached, self.stories, strict=True))
         table, values = self.history.table(), self.objective.unpack(x)
