@@ -4,6 +4,8 @@
 Methods that do not step come from base classes in the rooms that they belong to.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The internals of a `Simulator`: its step in place, and its connection to states, graphs, tapes and Jacobians."""
 
+from __future__ import annotations
+
 import copy
 import ctypes
 import functools

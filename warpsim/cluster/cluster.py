@@ -6,6 +6,8 @@ columns to the end. A lost actor is replaced by a new one, which begins at the l
 how worlds are divided: every world depends only on itself, and random numbers on its number in the whole run.
 """
 
+from __future__ import annotations
+
 import collections
 import math
 import pathlib

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rays against the geoms, and the results of queries of a `Simulator`."""
 
+from __future__ import annotations
+
 import typing
 from typing import Any
 

@@ -5,6 +5,8 @@ A difference is evidence only where it converges. Where neighboring step sizes d
 differences do, the report names the reason: a kink, contacts that come or go, or a motion that amplifies round-off.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import warnings
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of a step that a `Simulator` gives directly, without a tape."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -6,6 +6,8 @@ the factor of the step's Hessian. Cost: a few steps, whatever the number of vari
 `kernels/differentiate/linearize.py`.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rollout's loss as a function of one flat vector, for `scipy.optimize.minimize(..., jac=True)` and the like."""
 
+from __future__ import annotations
+
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report of a rollout's backward pass: the size of the gradient per step and world, and where it must not be used."""
 
+from __future__ import annotations
+
 import functools
 from typing import TYPE_CHECKING, Any
 

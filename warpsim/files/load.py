@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`load`: read a robot or scene file of any supported format into a `Model`."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import os

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults written by `on_fault`: load a faulty world, step through it again and inspect it."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ws.fit_worlds`: the number of worlds that fit into memory."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from warpsim.base.annotations import DeviceName

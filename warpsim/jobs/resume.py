@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resume interrupted runs from their stores (docs/stores.md)."""
 
+from __future__ import annotations
+
 import contextlib
 import warnings
 from typing import TYPE_CHECKING, Any

@@ -4,6 +4,8 @@
 The importers use it too, so that a file and a scene in code pass the same checks.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal

@@ -6,6 +6,8 @@ body without joints is one fixed link. Several joints on a body are thus a chain
 body's own link. Links are numbered depth first: a tree is a contiguous range of links and of degrees of freedom.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import types

@@ -5,6 +5,8 @@ A parameter that is equal in every world is stored once, with leading dimension 
 first access through `Parameters` expands it to `(worlds, …)`. It may then be written per world.
 """
 
+from __future__ import annotations
+
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

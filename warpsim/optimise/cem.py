@@ -7,6 +7,8 @@ normal distribution per knot are rolled out side by side. The distribution moves
 of the elites, the samples of least cost. No derivatives are used, so costs may be of any form.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

@@ -11,6 +11,8 @@ Schur complement, as nuisance parameters of least squares are (Golub & Pereyra 1
 that the motion has of the parameters when the initial state must be found from the same motion.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -14,6 +14,8 @@ a cost that is lower by more than 0.5. The residuals must not be larger than the
 themselves, which the median of their third differences gives without any model.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import pathlib

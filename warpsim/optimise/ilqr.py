@@ -7,6 +7,8 @@ Its feedback is rolled out with several step sizes side by side, and each world 
 rollout of worlds × step sizes, one linearization of worlds × knots, and small matrices on the host.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

@@ -6,6 +6,8 @@ with the errors e of all targets, then q ← q ⊕ δ. It costs one call of `sim
 target.
 """
 
+from __future__ import annotations
+
 import typing
 from collections.abc import Mapping
 from typing import Any

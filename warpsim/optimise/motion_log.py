@@ -5,6 +5,8 @@ Columns: `time` [s], `q:JOINT` position of every hinge [rad] and slide [m], `v:J
 joints), `u:ACTUATOR` control of every actuator; the name of the one joint that an actuator drives stands for it.
 """
 
+from __future__ import annotations
+
 import csv
 import dataclasses
 import io

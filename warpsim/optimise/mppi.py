@@ -6,6 +6,8 @@ u + ε, with ε normal noise within the limits, are rolled out side by side. The
 weights w ∝ exp(-cost / temperature). No derivatives are used, so costs may be of any form.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

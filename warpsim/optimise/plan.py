@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Plan`: the result of an optimizer of controls. `MPC`: a policy that replans as it goes. Shared argument checks."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -6,6 +6,8 @@ iteration costs one rollout of 8 step sizes side by side and one gradient. Losse
 taken, and how far the gradient's predictions came true decides whether samples go on (`fallback.py`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@
 They have their own workspace, so that a query never disturbs a step.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

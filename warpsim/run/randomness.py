@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers keyed by world, episode and step, independent of what else runs."""
 
+from __future__ import annotations
+
 import dataclasses
 import operator
 from typing import TYPE_CHECKING, Any

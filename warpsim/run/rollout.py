@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rollouts: many steps in a row, recorded on the device as a `Trajectory`."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from typing import Any, Literal

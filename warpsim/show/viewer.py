@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Viewer`: a live simulator in the browser."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any

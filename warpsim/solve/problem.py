@@ -6,6 +6,8 @@
 Matrices are dense here; the device code gets J with a single support that lists all dofs.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`State`: everything a step reads besides parameters and control."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

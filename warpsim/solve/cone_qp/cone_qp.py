@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cone QPs as arrays: `solve_cone_qp` checks and scales each world's program and calls Clarabel (theory §4.3)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boxed LCPs: `solve_lcp` for problems given as arrays, and the workspace of `kernels/solve/lcp/lcp.py` (theory §5)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Docstrings of public names: complete, well formed in NumPy's style, and true where an example can tell.
+
+Public are the names of `ws.__all__`, `ws.envs.__all__`, `ws.torch`, `ws.jax` and `ws.cluster`, what `sim.parameters`,
+`sim.diagnostics` and queries return (`RESULTS`), and the public members of all these classes. numpydoc checks the form,
+doctest runs the examples.
+"""
+
+import doctest
+import enum
+import importlib.util
+import inspect
+import types
+
+import numpy as np
+import pytest
+import warp as wp
+from numpydoc.docscrape import get_doc_object
+from numpydoc.validate import validate
+
+import warpsim as ws
+from warpsim.contact.collision import ContactList
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch
+from warpsim.contact.queries import AboutCentre, RayHits, RaySensor
+from warpsim.integrate import Integrator
+from warpsim.model.parameters import Parameters
+from warpsim.run.untimed import UntimedPairs
+from warpsim.solve.contact_model import ContactModel
+from warpsim.stepping import Diagnostics
+
+# What must hold of every docstring: numpydoc's codes.
+FORM = {
+    "GL03": "a doubled blank line",
+    "GL06": "an unknown section",
+    "GL07": "sections in another order",
+    "GL08": "no docstring",
+    "SS01": "no summary",
+    "SS02": "summary without capital letter",
+    "SS03": "summary without full stop",
+    "SS06": "summary of more than one line",
+    "PR01": "missing parameters",
+    "PR02": "unknown parameters",
+    "PR03": "parameters in another order",
+    "PR04": "a parameter without type",
+    "PR05": "a type with full stop",
+    "PR07": "a parameter without description",
+    "PR09": "a description without full stop",
+    "RT01": "no Returns",
+    "RT03": "a result without description",
+    "YD01": "no Yields",
+    "EX01": "no Examples",
+}
+ARGUMENTS = {"PR01", "RT01", "YD01", "EX01"}  # of calls with arguments alone
+RESULTS = (Parameters, Diagnostics, ContactList, ContactPatch, RayHits, RaySensor, AboutCentre, UntimedPairs)
+# Classes that warpsim makes: users read them, and call no constructor.
+MADE = {*RESULTS, ws.Model, ws.State, ws.Linearization, ws.ContactSolution, ws.LCPSolution, ws.ConeQPSolution}
+# What examples need not import.
+NAMESPACE = {"ws": ws, "np": np, "wp": wp}
+# Names whose docstring still lacks something.
+LACKING: set[str] = set(
+    """
+check_gradients
+Objective
+ExplicitEuler
+ImplicitEuler
+Midpoint
+MuJoCoEuler
+SymplecticEuler
+Variational
+Fault
+load_fault
+fit_worlds
+resume
+Hydroelastic
+ModelBuilder
+MuJoCoOptions
+Muscle
+Pulley
+Texture
+VisualMaterial
+cem
+Cost
+HessianVector
+Identification
+identify
+RobotIdentification
+identify_log
+Reach
+reach
+mppi
+MPC
+Plan
+Shot
+shoot
+RandomControls
+RandomStream
+Viewer
+Compliant
+solve_cone_qp
+LCP
+solve_lcp
+NoContact
+ContactProblem
+solve_contact
+SAP
+Trajectory
+RayHits
+envs.MixedEnv
+envs.PpoSettings
+envs.ShacSettings
+envs.Task
+envs.VectorEnv
+envs.View
+robots.path
+Objective.pack
+Objective.unpack
+Objective.rollout
+Objective.pack_gradient
+Objective.unreached
+Objective.trust
+Objective.arrays
+Objective.seeds
+Fault.step
+Fault.replay
+Fault.same
+Model.nq
+Model.nv
+Model.nu
+Model.nbody
+Model.njoint
+Model.ngeom
+Model.nlink
+Model.ntree
+Model.ntendon
+Model.nconstraint
+Model.nsite
+Model.ncamera
+Model.nsensor
+Model.body
+Model.joint
+Model.geom
+Model.tendon
+Model.constraint
+Model.actuator
+Model.site
+Model.camera
+Model.sensor
+Model.ancestors
+Model.joint_coordinates
+Model.displace
+Model.difference
+Model.to_usd
+Model.to_mjcf
+ModelBuilder.add_body
+ModelBuilder.add_joint
+ModelBuilder.add_geom
+ModelBuilder.add_foundation
+ModelBuilder.add_tendon
+ModelBuilder.add_constraint
+ModelBuilder.add_actuator
+ModelBuilder.add_effort_limit
+ModelBuilder.add_site
+ModelBuilder.add_camera
+ModelBuilder.add_sensor
+ModelBuilder.add_keyframe
+ModelBuilder.exclude
+ModelBuilder.add_pair
+ModelBuilder.add_model
+Texture.read
+Texture.of_pixels
+Cost.value
+Cost.model
+RobotIdentification.save
+RandomControls.of
+RandomStream.words
+RandomStream.uniform
+RandomStream.normal
+RandomStream.reset
+RandomStream.load_state_dict
+Viewer.step
+Viewer.run
+Viewer.sync
+Viewer.show
+Simulator.kinematics
+Simulator.body_velocity
+Simulator.body_motion
+Simulator.mass_matrix
+Simulator.inverse_dynamics
+Simulator.forward_dynamics
+Simulator.jacobian
+Simulator.energy
+Simulator.sensors
+Simulator.acceleration
+Simulator.joint_reaction
+Simulator.contacts
+Simulator.contact_force
+Simulator.contact_wrench
+Simulator.about_centre
+Simulator.evaluated
+Simulator.ray_cast
+Simulator.ray_sensor
+Simulator.contact_patches
+Simulator.linearize
+Simulator.state
+Simulator.reset
+Simulator.capture
+State.worlds
+State.require
+State.assign
+Trajectory.rows
+Trajectory.poses
+Trajectory.pose_chunks
+Trajectory.save
+Trajectory.load
+Trajectory.to_usd
+Trajectory.to_html
+Trajectory.to_video
+Trajectory.plot
+Trajectory.render
+Parameters.stored
+Parameters.is_per_world
+Parameters.initial
+Parameters.check
+Parameters.on_expansion
+Parameters.refuse
+Parameters.shared_gradient
+Parameters.scale_mass
+Parameters.restore
+Parameters.keys
+Diagnostics.energy
+Diagnostics.impacts
+Diagnostics.gradient_norm
+Diagnostics.patches
+Diagnostics.polygons
+Diagnostics.pressure_depth
+ContactPatch.torsion
+RaySensor.cast
+envs.MixedEnv.faults
+envs.MixedEnv.reset
+envs.MixedEnv.step
+envs.MixedEnv.load_state_dict
+envs.MixedEnv.close_extras
+envs.OnnxPolicy.judge
+envs.Task.actions
+envs.Term.first
+envs.Term.bind
+envs.Term.reset
+envs.VectorEnv.reset
+envs.VectorEnv.step
+envs.VectorEnv.check_kept
+envs.VectorEnv.load_state_dict
+envs.View.seed
+envs.View.go_on
+envs.View.next_episode
+envs.View.replayed
+envs.View.q
+envs.View.v
+envs.View.step
+envs.View.isolated
+envs.View.restarted
+envs.View.write
+envs.View.constant
+envs.View.uniform
+envs.View.normal
+envs.View.columns
+envs.View.pose
+envs.View.velocity
+envs.View.parameter
+envs.View.diagnostic
+""".split()
+)
+
+
+def members(owner: type) -> dict[str, object]:
+    """Public functions and properties of a class, of its bases in the package too, by name."""
+    found = {}
+    for kind in reversed(owner.__mro__):
+        if kind.__module__.startswith("warpsim") and not kind.__name__.startswith("NamesOf"):
+            for name, value in vars(kind).items():
+                value = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+                if not name.startswith("_") and isinstance(value, types.FunctionType | property):
+                    found[name] = value
+    return found
+
+
+def called_by_steps(owner: type) -> bool:
+    """Whether the methods of a class are those that a `Simulator` calls: of solvers and integrators users call none."""
+    return issubclass(owner, ContactModel | Integrator)
+
+
+def public_names() -> dict[str, object]:
+    """Every public name with what it is."""
+    found = {name: getattr(ws, name) for name in ws.__all__} | {kind.__name__: kind for kind in RESULTS}
+    found |= {f"envs.{name}": getattr(ws.envs, name) for name in ws.envs.__all__}
+    modules = [ws.cluster, ws.robots]
+    modules += [getattr(ws, name) for name in ("torch", "jax") if importlib.util.find_spec(name)]
+    for module in modules:
+        short = module.__name__.rpartition(".")[2]
+        own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+        found |= {
+            f"{short}.{name}": value
+            for name, value in own.items()
+            if getattr(value, "__module__", "") == module.__name__
+        }
+    found = {name: item for name, item in found.items() if isinstance(item, type | types.FunctionType)}
+    for name, item in list(found.items()):
+        if isinstance(item, type) and not called_by_steps(item):
+            found |= {f"{name}.{member}": value for member, value in members(item).items()}
+    return found
+
+
+def with_arguments(item) -> bool:
+    """Whether a user calls it with arguments."""
+    if (
+        isinstance(item, property)
+        or item in MADE
+        or (isinstance(item, type) and issubclass(item, enum.Enum | Exception))
+    ):
+        return False
+    return bool(set(inspect.signature(item).parameters) - {"self", "cls"})
+
+
+def wrong(item) -> list[str]:
+    """What is wrong with a docstring, as text."""
+    ignored = set() if with_arguments(item) else ARGUMENTS
+    found = validate(get_doc_object(item))["errors"]
+    return [f"{code}: {FORM[code]}: {text}" for code, text in found if code in FORM and code not in ignored]
+
+
+NAMES = public_names()
+each = pytest.mark.parametrize("name", NAMES)
+
+
+@each
+def test_docstring_is_complete(name, request):
+    """A summary line; where there are arguments a line for each and no other, what is returned, and an example."""
+    if name in LACKING:
+        request.applymarker(pytest.mark.xfail(strict=True))
+    assert not wrong(NAMES[name])
+
+
+@pytest.mark.parametrize("name", [name for name, item in NAMES.items() if ">>>" in (item.__doc__ or "")])
+def test_examples_run(name, tmp_path, monkeypatch):
+    """The examples of a docstring print what they say, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    item = NAMES[name]
+    (found,) = doctest.DocTestFinder(recurse=False).find(item, name, module=False, globs=dict(NAMESPACE))
+    assert not doctest.DocTestRunner().run(found).failed
+
+
+def test_nothing_that_is_complete_is_listed_as_lacking():
+    """Names that are no more are not listed either."""
+    assert not LACKING - set(NAMES)
+
+
+@pytest.mark.parametrize("item", [ws.Simulator, ws.Simulator.step, ws.Simulator.rollout, ws.Trajectory.plot])
+def test_help_shows_short_types(item):
+    """`help` prints the names of types as the source has them, not what they stand for."""
+    assert "numpy._typing" not in str(inspect.signature(item)) and "warpsim." not in str(inspect.signature(item))
