@@ -249,9 +249,9 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
     @property
     def untimed_pairs(self) -> UntimedPairs | None:
-        """How many pairs of geoms have impacts that steps do not resolve, by reason; None without `time_of_impact`.
+        """Number of pairs of geoms whose impacts steps do not resolve, by reason; None without `time_of_impact`.
 
-        Their contact is compliant: they have a stiffness, in any world, or touch by pressure fields.
+        The contact of these pairs is compliant: they have a stiffness, in any world, or touch by pressure fields.
         """
         if not self.time_of_impact:
             return None
@@ -284,14 +284,43 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         activation: Numbers | None = None,
         mocap: Numbers | None = None,
     ) -> State:
-        """A new state: the model's initial pose at rest, a keyframe, or `q`, `v`, `activation` of shape (n,) or
-        (worlds, n).
+        """Make a state of all worlds.
 
-        Values given beside a keyframe replace the keyframe's. Quaternions may have any length from 1e-6 to 1e6; a step
-        normalizes them. The default activation is 0, or the bound nearest to 0 if the actuator's range excludes it.
-        `mocap` `(nmocap, 7)` or (worlds, nmocap, 7): poses of the mocap bodies, see `step`. Raises `ValueError` for
-        NaN, a wrong shape, a quaternion of another length, an activation outside its actuator's range or an unknown
-        keyframe.
+        Parameters
+        ----------
+        q : array (nq,) or (worlds, nq), optional
+            Positions, with MuJoCo's layout of `qpos` [m, rad]. Quaternions may have any length from 1e-6 to 1e6; a step
+            normalizes them. Default: the initial pose of the model, or that of the keyframe.
+        v : array (nv,) or (worlds, nv), optional
+            Velocities, with MuJoCo's layout of `qvel` [m/s, rad/s]. Default: 0, or those of the keyframe.
+        keyframe : str, optional
+            Name of a keyframe of the model. The other arguments replace its values. Default: none.
+        activation : array (na,) or (worlds, na), optional
+            Activations of the actuators with dynamics. Default: those of the keyframe, else 0, or the bound nearest to
+            0 if the actuator's range excludes it.
+        mocap : array (nmocap, 7) or (worlds, nmocap, 7), optional
+            Poses `[x y z qw qx qy qz]` of the mocap bodies in the world frame. Default: those of the keyframe, else
+            those of the model.
+
+        Returns
+        -------
+        State
+            A new state at time 0 with no flag raised.
+
+        Raises
+        ------
+        ValueError
+            A value is NaN, a shape is wrong, a quaternion has another length, an activation is outside its actuator's
+            range, or the model has no such keyframe.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=3, device="cpu", dtype="float64")
+        >>> sim.state(q=[0.0, 0.1]).q.numpy()[2].tolist()          # one row: the same in all worlds
+        [0.0, 0.1]
+        >>> angles = np.linspace(-0.1, 0.1, 3)
+        >>> sim.state(q=np.stack([0 * angles, angles], axis=1)).q.numpy()[:, 1].tolist()
+        [-0.1, 0.0, 0.1]
         """
         start = self._inputs.start(q, v, keyframe, activation=activation)
         self._inputs.refuse_mocap(mocap)
@@ -314,16 +343,44 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         mocap: Numbers | None = None,
         parameters: bool = False,
     ) -> None:
-        """Reset the chosen worlds (indices, or a boolean mask) of `state` in place.
+        """Reset the chosen worlds of a state in place.
 
-        `q`, `v`, `activation` default to those of `state()`, `mocap` to the poses of the mocap bodies in the model.
+        Time, memory and flags of the chosen worlds are reset too. All other worlds stay as they are.
 
-        Each of the four has one row for all worlds or one row per chosen world. Beside a mask on the device it may also
-        be an array on the device with one row per world. The host does not read such a mask: on CUDA nothing waits, and
-        `capture` accepts it. Time, memory and flags of the chosen worlds are reset. With `parameters`, so are their
-        entries of `sim.parameters`, to the model's values. All other worlds stay as they are. If a taped step made
-        `state`, the tape keeps its arrays and `state` gets new ones. While a tape records, gradients pass through the
-        worlds that were not chosen.
+        Parameters
+        ----------
+        state : State
+            The state to change.
+        worlds : array of int or of bool
+            Indices of the worlds, or a mask (worlds,). The host does not read a mask on the device: on CUDA nothing
+            waits, and `capture` accepts it.
+        q, v : array (n,) or (chosen, n), optional
+            Positions and velocities: one row for all chosen worlds, or one row per chosen world. Beside a mask on the
+            device they may also be arrays on the device with one row per world. Default: those of `state()`.
+        activation : array (na,) or (chosen, na), optional
+            Activations, with rows as those of `q`. Default: those of `state()`.
+        mocap : array (nmocap, 7) or (chosen, nmocap, 7), optional
+            Poses of the mocap bodies, with rows as those of `q`. Default: those of the model.
+        parameters : bool
+            Whether the chosen worlds also get the model's values of `sim.parameters`. Default: False.
+
+        Raises
+        ------
+        ValueError
+            A world does not exist, or a value is wrong, as in `state`. Nothing is written then.
+
+        Notes
+        -----
+        If a step on a tape made `state`, the tape keeps its arrays and `state` gets new ones. While a tape records,
+        gradients pass through the worlds that were not chosen.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=3, dt=0.01, device="cpu")
+        >>> state = sim.step(sim.state())
+        >>> sim.reset(state, [1], q=[0.5, 0.0])
+        >>> state.time.numpy().round(3).tolist(), state.q.numpy()[1].tolist()
+        ([0.01, 0.0, 0.01], [0.5, 0.0])
         """
         self._stepper.check_state(state)
         flag(parameters, "parameters")
@@ -406,10 +463,38 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
     @exclusive
     def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
-        """Record what `function()` launches as a graph and return a callable that replays it, with equal results.
+        """Record what a function launches as a graph that can be replayed, with equal results.
 
-        `function` may step into existing states (`out=`) and launch kernels. It must not read device data on the host.
-        It is called once before the recording, to compile and allocate what it needs. The effects of that call remain.
+        Parameters
+        ----------
+        function : callable
+            A function without arguments. It may step into existing states (`out=`) and launch kernels. It must not read
+            device data on the host. It is called once before the recording, to compile and allocate what it needs; the
+            effects of that call remain.
+
+        Returns
+        -------
+        callable
+            Replays the recorded launches. It takes no argument and returns None.
+
+        Raises
+        ------
+        ValueError
+            `function` is not callable, or the simulator was made with `on_fault`.
+
+        Notes
+        -----
+        A replay saves the time that the host takes for each launch. On the CPU it saves the checks of arguments.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, dt=0.01, device="cpu")
+        >>> state = sim.state()
+        >>> replay = sim.capture(lambda: sim.step(state, out=state))
+        >>> for _ in range(9):
+        ...     replay()
+        >>> print(round(float(state.time.numpy()[0]), 3))       # the step of the recording counts too
+        0.1
         """
         if not callable(function):
             raise ValueError(f"function is {short(function)}; give a callable without arguments")
@@ -420,11 +505,11 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
     @exclusive
     def bytes_per_world(self) -> float:
-        """Device memory [bytes] per world that this simulator holds.
+        """Device memory per world that this simulator holds [bytes].
 
         It is the workspace of a step, the parameters, the memory of queries made so far and, with `requires_grad=True`,
         the workspace of the backward pass. States and a tape's records are not included, nor the states of past tapes
-        that are kept to be used again, up to 16 MB.
+        that are kept to be used again, up to 16 MB. `ws.fit_worlds` uses it.
         """
         if self.requires_grad:
             _ = self._stepper.adjoint  # otherwise made at the first taped step

@@ -57,23 +57,29 @@ ADJOINTS = (MuJoCoAdjoint, MuJoCoStepAdjoint, RigidAdjoint, SchemeAdjoint, Varia
 
 
 class Diagnostics(NamesOfDiagnostics):
-    """Diagnostics of the last step on the device, one value per world.
+    """Diagnostics of the last step on the device, one value per world: `sim.diagnostics`.
 
-    - `iterations` of the solver;
-    - `momentum_error`: the solver error (the certificate e_m, theory §3.3);
-    - `lag_error` [m/s]: the largest violation of Coulomb's law among the contact points;
-    - `contacts`: number of contact points;
-    - `energy` [J] of the state before the step: kinetic plus potential energy, as `Simulator.energy`;
-    - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE
-      16, NOT_HELD 32, ENERGY_GAIN 64 (docs/step.md);
-    - `impacts` that the step resolved, 0 without `time_of_impact`;
-    - `gradient_norm`: under MuJoCo's law, the norm of the gradient that its solver compares with its tolerance; 0 under
-      other laws;
-    - for hydroelastic contact, 0 in a model without it: `patches`, the number of pairs of geoms that meet; `polygons`;
-      `pressure_depth`, the largest pressure divided by the modulus of the softer geom.
+    Attributes
+    ----------
+    iterations : wp.array (worlds,)
+        Iterations of the solver. With `ws.Variational` also evaluations of DRNEA.
+    momentum_error : wp.array (worlds,)
+        The solver error, certificate e_m (docs/theory.md, §3.3): relative, without unit. With `ws.Variational` also the
+        relative residual of DRNEA; of several trees the worst counts.
+    lag_error : wp.array (worlds,)
+        Largest violation of Coulomb's law among the contact points [m/s].
+    contacts : wp.array (worlds,)
+        Number of contact points.
+    flags : wp.array (worlds,)
+        Flags, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE
+        16, NOT_HELD 32, ENERGY_GAIN 64 (docs/step.md).
 
-    With `ws.Variational`, `iterations` also counts evaluations of DRNEA, and `momentum_error` includes its relative
-    residual; of several trees the worst counts.
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=2, dt=0.005, device="cpu")
+    >>> state = sim.step(sim.state())
+    >>> sim.diagnostics.contacts.numpy().tolist(), sim.diagnostics.flags.numpy().tolist()
+    ([0, 0], [0, 0])
     """
 
     NAMES: ClassVar[tuple[str, ...]] = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")
@@ -94,10 +100,12 @@ class Diagnostics(NamesOfDiagnostics):
 
     @property
     def energy(self) -> Array:
+        """Kinetic plus potential energy of the state before the step `(worlds,)` [J], as `Simulator.energy`."""
         return self.step.energy
 
     @property
     def impacts(self) -> Array:
+        """Number of impacts that the step resolved `(worlds,)`; 0 without `time_of_impact`."""
         impacts = self.step.impacts
         if impacts is None:
             return wp.zeros(self.flags.shape[0], dtype=wp.int32, device=self.flags.device)
@@ -105,6 +113,7 @@ class Diagnostics(NamesOfDiagnostics):
 
     @property
     def gradient_norm(self) -> Array:
+        """Norm of the gradient that MuJoCo's solver compares with its tolerance `(worlds,)`; 0 under other laws."""
         measure = getattr(self.step.law, "gradient_norm", None)
         if measure is None:
             return wp.zeros(self.flags.shape[0], dtype=self.step.device_model.types.real, device=self.flags.device)
@@ -112,14 +121,17 @@ class Diagnostics(NamesOfDiagnostics):
 
     @property
     def patches(self) -> Array:
+        """Number of pairs of geoms that meet by pressure fields `(worlds,)`."""
         return self._of_pressure("patches", wp.int32)
 
     @property
     def polygons(self) -> Array:
+        """Number of polygons of hydroelastic contact `(worlds,)`."""
         return self._of_pressure("count", wp.int32)
 
     @property
     def pressure_depth(self) -> Array:
+        """Largest pressure divided by the modulus of the softer geom `(worlds,)`; 0 without hydroelastic contact."""
         return self._of_pressure("depth", self.step.device_model.types.real)
 
     def _of_pressure(self, name: str, kind) -> Array:
@@ -133,7 +145,7 @@ class Diagnostics(NamesOfDiagnostics):
 
     @unshared
     def numpy(self) -> dict[str, np.ndarray]:
-        """Host copies by name."""
+        """Host copies of iterations, momentum_error, lag_error, contacts, energy and flags, by name."""
         return {name: getattr(self, name).numpy().copy() for name in self.NAMES}
 
 

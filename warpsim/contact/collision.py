@@ -419,15 +419,27 @@ class Collision:
 
 
 class ContactList:
-    """Contact points of every world, on the host. `count (worlds,)` is the number of valid rows in the other arrays.
+    """Contact points of every world, on the host; from `sim.contacts` and `sim.last_contacts`.
 
-    - `geoms (worlds, n, 2)`: geom indices A, B.
-    - `feature (worlds, n, 3)`: codes of the features that touch.
-    - `point` [m] and `frame` (columns t1, t2, n from A into B), in the world frame.
-    - `phi`: signed distance minus the margin of the pair [m].
-    - `impulse`: on B in the contact frame [N s]; None if nothing has been solved.
-    - `moment`: of torsional and rolling friction on B about the point, in the same frame [N m s]; None without
-      impulses.
+    Attributes
+    ----------
+    count : array (worlds,)
+        Number of valid rows in the other arrays. n below is the largest.
+    geoms : array (worlds, n, 2)
+        Indices of geoms A and B; −1 beyond `count`.
+    feature : array (worlds, n, 3)
+        Codes of the features that touch.
+    point : array (worlds, n, 3)
+        Contact points in the world frame [m].
+    frame : array (worlds, n, 3, 3)
+        Contact frames in world axes, with columns t1, t2 and the normal n from A into B.
+    phi : array (worlds, n)
+        Signed distance minus the margin of the pair [m].
+    impulse : array (worlds, n, 3) or None
+        Impulse on B in the contact frame [N s]; None if nothing has been solved.
+    moment : array (worlds, n, 3) or None
+        Moment impulse of torsional and rolling friction on B about the point, in the contact frame [N m s]; None
+        without impulses.
     """
 
     count: np.ndarray

@@ -17,8 +17,17 @@ from warpsim.tree.dynamics import DeviceModel
 
 
 class RayHits(typing.NamedTuple):
-    """Hits of rays: `distance (worlds, rays)` [m] along the ray (−1: no hit), `geom` index (−1: no hit), outward
-    `normal`."""
+    """The nearest hits of rays, from `sim.ray_cast` and `sim.ray_sensor`.
+
+    Attributes
+    ----------
+    distance : wp.array (worlds, rays)
+        Distance along the ray [m]; −1 without a hit.
+    geom : wp.array (worlds, rays)
+        Index of the geom; −1 without a hit.
+    normal : wp.array of vec3 (worlds, rays)
+        Outward normal of the surface in world axes; 0 without a hit.
+    """
 
     distance: Array
     geom: Array
@@ -29,12 +38,18 @@ class RayHits(typing.NamedTuple):
 
 
 class AboutCentre(typing.NamedTuple):
-    """Bodies about the center of mass of their tree, in world axes.
+    """Bodies about the center of mass c of their tree, in world axes, from `sim.about_centre`.
 
-    - `wrench (worlds, nbody, 6)`: (torque, force) of the last step's contacts.
-    - `inertia (worlds, nbody, 10)`: (Ixx Iyy Izz Ixy Ixz Iyz, m (x − c), m).
-    - `velocity (worlds, nbody, 6)`: (angular, linear of the body's point at c).
-    - `centre (worlds, trees, 4)`: mass and center of mass c of each tree.
+    Attributes
+    ----------
+    wrench : wp.array (worlds, nbody, 6)
+        (torque, force) of the last step's contacts [N m, N].
+    inertia : wp.array (worlds, nbody, 10)
+        (Ixx Iyy Izz Ixy Ixz Iyz, m (x − c), m) [kg m², kg m, kg].
+    velocity : wp.array (worlds, nbody, 6)
+        (angular, linear of the body's point at c) [rad/s, m/s].
+    centre : wp.array (worlds, ntree, 4)
+        Mass [kg] and center of mass c [m] of each tree.
     """
 
     wrench: Array
@@ -47,7 +62,7 @@ class AboutCentre(typing.NamedTuple):
 
 
 class RaySensor:
-    """Prepared rays, made by `Simulator.ray_sensor`; `cast(q)` returns their `RayHits`."""
+    """Prepared rays; `Simulator.ray_sensor` makes them."""
 
     def __init__(self, sim: Any, origin: np.ndarray, direction: np.ndarray, reach: float, geoms: Any, body: int):
         d = sim.device_model
@@ -58,7 +73,27 @@ class RaySensor:
         self._rays = d.struct(ray_cast.Rays, link=link, reach=reach, **known)
 
     def cast(self, q: wp.array) -> RayHits:
-        """The hits at positions q."""
+        """Return the hits at positions q.
+
+        `sim.ray_sensor` returns a function that calls it.
+
+        Parameters
+        ----------
+        q : wp.array (worlds, nq)
+            Positions.
+
+        Returns
+        -------
+        RayHits
+            Distance, geom and outward normal of the nearest hit of each ray.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), device="cpu")
+        >>> look = sim.ray_sensor([[0, 0, 2.0]], [[0, 0, -1.0]])       # calls `cast`
+        >>> look(sim.state()).normal.numpy()[0, 0].tolist()
+        [0.0, 0.0, 1.0]
+        """
         sim, d = self._sim, self._sim.device_model
         dynamics, placement = sim._dynamics, sim._placement
         dynamics.position(q)

@@ -15,7 +15,7 @@ from warpsim.state import State
 
 
 class Jacobians:
-    """The part of a `Simulator` that differentiates steps."""
+    """Base class of `Simulator` with the derivatives of one step that need no tape."""
 
     _stepper: Any
 
@@ -71,6 +71,13 @@ class Jacobians:
         -----
         There is a closed form for `SymplecticEuler()` with `SAP` or `NoContact`. Elsewhere, and for poses
         of mocap bodies, the Jacobians take nv or 2 nv reverse passes of the step's equations.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), dt=0.01, device="cpu", dtype="float64")
+        >>> found = sim.linearize(sim.state(), parameters=["body_mass"])
+        >>> found.A.shape, found.B.shape, found.parameters["body_mass"].shape
+        ((1, 4, 4), (1, 4, 1), (1, 4, 2))
         """
         with tape_paused():
             state = self._stepper.with_mocap(state, mocap)

@@ -151,13 +151,24 @@ def values_of(model: Model, name: str) -> np.ndarray:
 
 
 class Parameters(NamesOfParameters):
-    """Mapping of parameter names to device arrays `(worlds, …)`; `SPECS` lists them.
+    """Physical parameters of all worlds by name, on the device: `sim.parameters`.
 
-    `parameters["body_mass"]` gives the array to read, or to write in a kernel. `parameters["body_mass"] = values`
-    checks and copies host values of shape `(worlds, …)` or `(…)`.
+    `parameters["body_mass"]` is the array (worlds, ...), to read, or to write in a kernel. `parameters["body_mass"] =
+    values` checks host values of shape (worlds, ...) or (...) and copies them. Names and shapes are those of the
+    model's arrays.
 
-    Each parameter is written separately: `parameters["body_mass"] = values` leaves `body_inertia`, which is about the
-    center of mass, unchanged. `scale_mass` scales both.
+    Notes
+    -----
+    Worlds share one array until you access it; then each world has its own copy. Each parameter is written separately:
+    `parameters["body_mass"] = values` leaves `body_inertia`, which is about the center of mass, unchanged. `scale_mass`
+    scales both.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=2, device="cpu")
+    >>> sim.parameters["geom_friction"] = np.outer([0.5, 1.0], np.ones(sim.model.ngeom))       # one row per world
+    >>> sim.parameters["geom_friction"].numpy()[:, 0].tolist()
+    [0.5, 1.0]
     """
 
     model: Model
@@ -224,21 +235,56 @@ class Parameters(NamesOfParameters):
         )
 
     def stored(self, name: str) -> Array:
-        """The array that kernels read, with leading dimension 1 or worlds."""
+        """Return the array that kernels read.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter.
+
+        Returns
+        -------
+        wp.array (1 or worlds, ...)
+            One row while all worlds share it, else one per world.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.parameters.stored("body_mass").shape
+        (1, 4)
+        """
         return self._arrays[name]
 
     def is_per_world(self, name: str) -> bool:
-        """Whether the parameter has been accessed, and so may differ between worlds."""
+        """Whether a parameter has been accessed, and so may differ between worlds.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter.
+
+        Returns
+        -------
+        bool
+            False while all worlds share one row.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> _ = sim.parameters["body_mass"]
+        >>> sim.parameters.is_per_world("body_mass"), sim.parameters.is_per_world("gravity")
+        (True, False)
+        """
         return name in self._expanded
 
     @property
     def expanded(self) -> list[str]:
-        """The parameters that have been accessed, in the order of `SPECS`."""
+        """Names of the parameters that have been accessed."""
         return [name for name in SPECS if name in self._expanded]
 
     @exclusive
     def undrawn(self) -> tuple[str, ...]:
-        """The parameters of `DRAWN` that differ from the model in some world.
+        """Names of the parameters that set shapes and places of geoms and differ from the model in some world.
 
         Pictures draw the model and do not show them.
         """
@@ -250,21 +296,86 @@ class Parameters(NamesOfParameters):
         return tuple(found)
 
     def initial(self, name: str) -> Array:
-        """The model's values of an expanded parameter, with leading dimension 1."""
+        """Return the model's values of a parameter that has been accessed.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter.
+
+        Returns
+        -------
+        wp.array (1, ...)
+            The values that all worlds shared before the access.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.parameters["gravity"] = [0, 0, -1.62]
+        >>> print(sim.parameters.initial("gravity").numpy().round(2))
+        [[ 0.    0.   -9.81]]
+        """
         return self._initial[name]
 
     def check(self, function: Callable[[str, Any], None]) -> None:
-        """Register `function(name, values)`, which raises `ValueError` for values that the simulator cannot use."""
+        """Register a check of the values that are assigned.
+
+        Parameters
+        ----------
+        function : callable
+            `function(name, values)` raises `ValueError` for values that the simulator cannot use.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> seen = []
+        >>> sim.parameters.check(lambda name, values: seen.append(name))
+        >>> sim.parameters["gravity"] = [0, 0, -1.62]
+        >>> seen
+        ['gravity']
+        """
         self._checks.append(function)
 
     def on_expansion(self, function: Callable[[str], None]) -> None:
-        """Call `function(name)` at the first access to a parameter, and now for those that have been accessed."""
+        """Call a function at the first access to each parameter, and now for those that have been accessed.
+
+        Parameters
+        ----------
+        function : callable
+            `function(name)`.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> accessed = []
+        >>> sim.parameters.on_expansion(accessed.append)
+        >>> mass = sim.parameters["body_mass"]
+        >>> accessed
+        ['body_mass']
+        """
         self._followers.append(function)
         for name in self.expanded:
             function(name)
 
     def refuse(self, name: str, why: str) -> None:
-        """Make access to a parameter raise an error, because the simulator ignores it."""
+        """Make access to a parameter raise an error, because the simulator ignores it.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter.
+        why : str
+            The end of the error's text, which begins with the name.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.parameters.refuse("gravity", "is constant in this experiment")
+        >>> sim.parameters["gravity"]
+        Traceback (most recent call last):
+            ...
+        ValueError: parameters['gravity'] is constant in this experiment
+        """
         self._refused[name] = why
 
     @property
@@ -290,10 +401,32 @@ class Parameters(NamesOfParameters):
 
     @exclusive
     def shared_gradient(self, name: str) -> Array:
-        """The gradient `(1, …)` of a parameter that all worlds share: `parameters[name].grad` summed over worlds.
+        """Return the gradient of a parameter that all worlds share: `parameters[name].grad` summed over worlds.
 
-        Partial sums of 64 worlds each are added in the order of the worlds, so every run gives the same bits. Raises
-        `ValueError` where no step has recorded a gradient.
+        Parameters
+        ----------
+        name : str
+            Name of the parameter. Access it before the steps that are to record a gradient.
+
+        Returns
+        -------
+        wp.array (1, ...)
+            Partial sums of 64 worlds each are added in the order of the worlds, so every run gives the same bits.
+
+        Raises
+        ------
+        ValueError
+            No step has recorded a gradient.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu", requires_grad=True)
+        >>> mass, state = sim.parameters["body_mass"], sim.state()
+        >>> with wp.Tape() as tape:
+        ...     after = sim.step(state)
+        >>> tape.backward(grads={after.v: wp.ones_like(after.v)})
+        >>> sim.parameters.shared_gradient("body_mass").shape
+        (1, 4)
         """
         self._known(name)
         if not self.requires_grad:
@@ -347,9 +480,24 @@ class Parameters(NamesOfParameters):
 
     @exclusive
     def scale_mass(self, factor: Numbers) -> None:
-        """Set each body's mass and inertia to `factor` times the model's, like a change of density.
+        """Set each body's mass and inertia to multiples of the model's, like a change of density.
 
-        `factor`: positive; a number, (worlds,), (worlds, nbody) or (1, nbody). Repeated calls do not accumulate.
+        Parameters
+        ----------
+        factor : float or array (worlds,), (worlds, nbody) or (1, nbody)
+            Positive factors of the model's values. Repeated calls do not accumulate.
+
+        Raises
+        ------
+        ValueError
+            A factor is not positive and finite, or the shape is wrong.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.parameters.scale_mass([0.9, 1.0, 1.1])
+        >>> bool(np.allclose(sim.parameters["body_mass"].numpy()[2], 1.1 * sim.model.body_mass))
+        True
         """
         found = numbers(factor, "factor")
         if not (np.isfinite(found) & (found > 0)).all():
@@ -366,7 +514,21 @@ class Parameters(NamesOfParameters):
 
     @exclusive
     def restore(self, worlds: Numbers) -> None:
-        """Restore the model's values in the chosen worlds (indices)."""
+        """Restore the model's values in the chosen worlds.
+
+        Parameters
+        ----------
+        worlds : array of int
+            Indices of the worlds.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.parameters["gravity"] = [0, 0, -1.62]
+        >>> sim.parameters.restore([1])
+        >>> print(sim.parameters["gravity"].numpy()[:, 2].round(2))
+        [-1.62 -9.81 -1.62]
+        """
         for name in self._expanded:
             array = self._arrays[name]
             values = array.numpy().copy()
@@ -395,10 +557,11 @@ class Parameters(NamesOfParameters):
         return iter(SPECS)
 
     def keys(self) -> Iterable[str]:
+        """Names of all parameters."""
         return SPECS.keys()
 
     def bytes_per_world(self) -> int:
-        """Bytes of the parameters that are stored per world."""
+        """Bytes per world of the parameters that are stored per world."""
         return sum(a.capacity // self.worlds for name, a in self._arrays.items() if name in self._expanded)
 
 

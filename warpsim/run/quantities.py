@@ -45,10 +45,31 @@ class Quantities:
 
     @exclusive
     def kinematics(self, q: Numbers, mocap: Numbers | None = None) -> Array:
-        """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame. Bodies are in the file's order.
+        """Compute the poses of all bodies.
 
-        `mocap` `(nmocap, 7)` or (worlds, nmocap, 7), here and in the queries below: poses of the mocap bodies. Default:
-        their poses in the model.
+        Parameters
+        ----------
+        q : array (nq,) or (worlds, nq)
+            Positions.
+        mocap : array (nmocap, 7) or (worlds, nmocap, 7), optional
+            Poses of the mocap bodies. Default: those of the model.
+
+        Returns
+        -------
+        array (worlds, nbody, 7)
+            Poses `[x y z qw qx qy qz]` in the world frame [m]. Bodies are in the file's order.
+
+        Raises
+        ------
+        ValueError
+            A value is NaN, or a shape is wrong.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=2, device="cpu", dtype="float64")
+        >>> poses = sim.kinematics(sim.model.q0).numpy()
+        >>> poses[0, sim.model.body("torso")].tolist()
+        [0.0, 0.0, 0.34, 1.0, 0.0, 0.0, 0.0]
         """
         dynamics = self._with(mocap)
         dynamics.kinematics(*self._inputs.rows(q=q), dynamics.link_X)
@@ -58,14 +79,52 @@ class Quantities:
 
     @exclusive
     def body_velocity(self, state: State) -> Array:
-        """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes. The linear velocity is
-        that of the frame's origin."""
+        """Compute the velocities of all body frames.
+
+        Parameters
+        ----------
+        state : State
+            The state.
+
+        Returns
+        -------
+        array (worlds, nbody, 6)
+            (angular, linear) in world axes [rad/s, m/s]. The linear velocity is that of the frame's origin.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), device="cpu")
+        >>> state = sim.state(v=[0, 0, 2.0] + 11 * [0])
+        >>> sim.body_velocity(state).numpy()[0, 0].tolist()
+        [0.0, 0.0, 0.0, 0.0, 0.0, 2.0]
+        """
         return self._body_velocity(self._at(state), state)
 
     @exclusive
     def body_motion(self, state: State) -> tuple[Array, Array]:
-        """Poses `(worlds, nbody, 7)` and velocities `(worlds, nbody, 6)` of the body frames, as `kinematics` and
-        `body_velocity` return them, in less time than both take."""
+        """Compute poses and velocities of all bodies in one call.
+
+        It takes less time than `kinematics` and `body_velocity` together.
+
+        Parameters
+        ----------
+        state : State
+            The state.
+
+        Returns
+        -------
+        poses : array (worlds, nbody, 7)
+            As `kinematics` returns them.
+        velocities : array (worlds, nbody, 6)
+            As `body_velocity` returns them.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=2, device="cpu")
+        >>> poses, velocities = sim.body_motion(sim.state())
+        >>> poses.shape, velocities.shape
+        ((2, 9, 7), (2, 9, 6))
+        """
         dynamics = self._at(state)
         velocity = self._body_velocity(dynamics, state)
         poses = dynamics.array((self.model.nbody, 7), self._scalar)
@@ -82,7 +141,31 @@ class Quantities:
 
     @exclusive
     def mass_matrix(self, q: Numbers, mocap: Numbers | None = None) -> Array:
-        """Joint-space mass matrix `(worlds, nv, nv)` by CRBA, armature included."""
+        """Compute the joint-space mass matrix M(q), armature included.
+
+        Parameters
+        ----------
+        q : array (nq,) or (worlds, nq)
+            Positions.
+        mocap : array (nmocap, 7) or (worlds, nmocap, 7), optional
+            Poses of the mocap bodies. Default: those of the model.
+
+        Returns
+        -------
+        array (worlds, nv, nv)
+            The symmetric positive definite matrix of the kinetic energy vᵀMv/2 [kg, kg m, kg m²].
+
+        Notes
+        ----- The composite rigid body algorithm (Featherstone, Rigid Body Dynamics Algorithms, 2008, §6.2);
+        docs/theory.md, §1.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", dtype="float64")
+        >>> M = sim.mass_matrix(sim.model.q0).numpy()[0]
+        >>> bool(np.allclose(M, M.T) and np.all(np.linalg.eigvalsh(M) > 0))
+        True
+        """
 
         def fill(dynamics: Dynamics, q, M):
             dynamics.position(q)
@@ -95,7 +178,36 @@ class Quantities:
 
     @exclusive
     def inverse_dynamics(self, q: Numbers, v: Numbers, a: Any, mocap: Numbers | None = None) -> Array:
-        """`M a + c(q, v)` `(worlds, nv)` by RNEA; c contains Coriolis, gyroscopic and gravity terms."""
+        """Compute the generalized forces that cause an acceleration: M a + c(q, v).
+
+        Parameters
+        ----------
+        q : array (nq,) or (worlds, nq)
+            Positions.
+        v : array (nv,) or (worlds, nv)
+            Velocities.
+        a : array (nv,) or (worlds, nv)
+            Accelerations v̇.
+        mocap : array (nmocap, 7) or (worlds, nmocap, 7), optional
+            Poses of the mocap bodies. Default: those of the model.
+
+        Returns
+        -------
+        array (worlds, nv)
+            Generalized forces [N, N m]. c contains Coriolis, gyroscopic and gravity terms. Contact, springs, dampers
+            and actuators are not included.
+
+        Notes
+        -----
+        The recursive Newton-Euler algorithm (Featherstone 2008, §5.3); docs/theory.md, §1.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", dtype="float64")
+        >>> tau = sim.inverse_dynamics([0, 0.5], [0, 0], [0, 0]).numpy()[0]      # holds the pole against gravity
+        >>> bool(np.allclose(sim.forward_dynamics([0, 0.5], [0, 0], tau).numpy(), 0))
+        True
+        """
 
         def fill(dynamics: Dynamics, q, v, a, tau):
             dynamics.position(q)
@@ -106,7 +218,34 @@ class Quantities:
 
     @exclusive
     def forward_dynamics(self, q: Numbers, v: Numbers, tau: Numbers, mocap: Numbers | None = None) -> Array:
-        """`M^-1 (tau - c)` `(worlds, nv)` by ABA, without contact, springs, dampers and actuators."""
+        """Compute the acceleration that generalized forces cause: M⁻¹ (tau − c(q, v)).
+
+        Parameters
+        ----------
+        q : array (nq,) or (worlds, nq)
+            Positions.
+        v : array (nv,) or (worlds, nv)
+            Velocities.
+        tau : array (nv,) or (worlds, nv)
+            Generalized forces [N, N m].
+        mocap : array (nmocap, 7) or (worlds, nmocap, 7), optional
+            Poses of the mocap bodies. Default: those of the model.
+
+        Returns
+        -------
+        array (worlds, nv)
+            Accelerations v̇. Contact, springs, dampers and actuators are not included.
+
+        Notes
+        -----
+        The articulated body algorithm (Featherstone 2008, §7.3); docs/theory.md, §1.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), device="cpu")
+        >>> print(sim.forward_dynamics(sim.model.q0, np.zeros(14), np.zeros(14)).numpy()[0, 2].round(2))      # it falls
+        -9.81
+        """
 
         def fill(dynamics: Dynamics, q, v, tau, a):
             dynamics.position(q)
@@ -119,9 +258,34 @@ class Quantities:
     def jacobian(
         self, q: Numbers, body: Element, point: Numbers = (0.0, 0.0, 0.0), mocap: Numbers | None = None
     ) -> Array:
-        """Jacobian `(worlds, 6, nv)` of a point of `body`. Rows are (angular, linear) in world axes.
+        """Compute the Jacobian of a point of a body.
 
-        `point` (3,) or (worlds, 3) is fixed in the frame of `body`.
+        Parameters
+        ----------
+        q : array (nq,) or (worlds, nq)
+            Positions.
+        body : int or str
+            Index or name of the body.
+        point : array (3,) or (worlds, 3)
+            A point that is fixed in the frame of `body` [m]. Default: the origin of the frame.
+        mocap : array (nmocap, 7) or (worlds, nmocap, 7), optional
+            Poses of the mocap bodies. Default: those of the model.
+
+        Returns
+        -------
+        array (worlds, 6, nv)
+            J with (angular, linear) velocity = J v in world axes.
+
+        Raises
+        ------
+        ValueError
+            The model has no such body, a value is NaN, or a shape is wrong.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), device="cpu")
+        >>> sim.jacobian(sim.model.q0, "foot", point=[0.1, 0, 0]).shape
+        (1, 6, 6)
         """
         (q,), point = self._inputs.rows(q=q), self._inputs.host_rows(point, 3, "point")
         dynamics, body = self._with(mocap), self._inputs.body(body)
@@ -133,10 +297,27 @@ class Quantities:
 
     @exclusive
     def energy(self, state: State) -> tuple[Array, Array]:
-        """Kinetic and potential energy [J], each `(worlds,)`.
+        """Compute kinetic and potential energy.
 
-        The potential energy is that of gravity and of the springs of joints and tendons, as in MuJoCo. Gravity's is 0
-        with all mass at the world's origin. Constraints, actuators and contact do not contribute.
+        Parameters
+        ----------
+        state : State
+            The state.
+
+        Returns
+        -------
+        kinetic : array (worlds,)
+            vᵀMv/2 [J].
+        potential : array (worlds,)
+            Energy of gravity and of the springs of joints and tendons, as in MuJoCo [J]. Gravity's is 0 with all mass
+            at the world's origin. Constraints, actuators and contact do not contribute.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), device="cpu")
+        >>> kinetic, potential = sim.energy(sim.state())
+        >>> float(kinetic.numpy()[0]), bool(potential.numpy()[0] > 0)
+        (0.0, True)
         """
         dynamics = self._at(state)
         dynamics.position(state.q)
@@ -152,42 +333,132 @@ class Quantities:
 
     @exclusive
     def sensors(self, state: State, control: Numbers | None = None) -> Array:
-        """Readings of the model's sensors `(worlds, nsensordata)`, in MuJoCo's order and layout. `model.sensor(name)`
-        is the slice of a sensor.
+        """Read the sensors of the model.
 
+        Parameters
+        ----------
+        state : State
+            The state.
+        control : array (worlds, nu), optional
+            Controls with which actuator forces are evaluated at `state`. Default: actuator forces are those of the last
+            step.
+
+        Returns
+        -------
+        array (worlds, nsensordata)
+            Readings in MuJoCo's order, layout and units. `model.sensor(name)` is the slice of a sensor.
+
+        Raises
+        ------
+        ValueError
+            `state` belongs to another simulator, or `control` has a wrong shape.
+
+        Notes
+        -----
         Sensors of positions and velocities are evaluated at `state`. Sensors of accelerations and forces belong to the
         (sub)step that led to `state`, at its beginning: (v' − v)/h and impulses/h. They are NaN after `sim.state` and
-        `reset`, until the next step. With `control (worlds, nu)`, actuator forces are evaluated at `state` instead. A
-        tape records the readings. See docs/sensors.md.
+        `reset`, until the next step. A tape records the readings. See docs/sensors.md.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> ball = builder.add_body("ball")
+        >>> joint, geom = builder.add_joint(ball, "free"), builder.add_geom("sphere", 0.1, body=ball)
+        >>> sensor = builder.add_sensor("framelinvel", ("body", "ball"), name="speed")
+        >>> sim = ws.Simulator(builder.build(), device="cpu")
+        >>> readings = sim.sensors(sim.state(v=[1.0, 0, 0, 0, 0, 0])).numpy()
+        >>> readings[0, sim.model.sensor("speed")].tolist()
+        [1.0, 0.0, 0.0]
         """
         self._stepper.check_state(state)
         return self._stepper.sensors(state, control)
 
     @exclusive
     def acceleration(self, state: State) -> Array:
-        """Acceleration (v' − v)/h `(worlds, nv)` of the (sub)step that led to `state`, MuJoCo's qacc. NaN until a step.
+        """Return the acceleration of the (sub)step that led to a state: (v' − v)/h, MuJoCo's `qacc`.
 
         The simulator must be made with `reactions=True`. A tape records the result.
+
+        Parameters
+        ----------
+        state : State
+            The state after a step.
+
+        Returns
+        -------
+        array (worlds, nv)
+            Accelerations; NaN until a step.
+
+        Raises
+        ------
+        ValueError
+            The simulator was made without `reactions=True`.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), dt=0.005, device="cpu", reactions=True)
+        >>> print(sim.acceleration(sim.step(sim.state())).numpy()[0, 2].round(2))      # free fall
+        -9.81
         """
         self._stepper.check_state(state)
         return self._stepper.reactions(state, "acceleration")
 
     @exclusive
     def joint_reaction(self, state: State) -> Array:
-        """Wrench that each body's parent exerts on it through its joints `(worlds, nbody, 6)`.
-
-        (torque, force) at the origin of the body's frame, in world axes, at the beginning of the (sub)step that led to
-        `state`. It includes springs, dampers and actuators of the joints. It excludes contacts, constraints between
-        bodies and `wrench`. NaN until a step.
+        """Return the wrench that each body's parent exerts on it through its joints.
 
         The simulator must be made with `reactions=True`. A tape records the result.
+
+        Parameters
+        ----------
+        state : State
+            The state after a step.
+
+        Returns
+        -------
+        array (worlds, nbody, 6)
+            (torque, force) at the origin of the body's frame, in world axes, at the beginning of the (sub)step that led
+            to `state` [N m, N]; NaN until a step. It includes springs, dampers and actuators of the joints. It excludes
+            contacts, constraints between bodies and the `wrench` given to the step.
+
+        Raises
+        ------
+        ValueError
+            The simulator was made without `reactions=True`.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), dt=0.01, device="cpu", reactions=True)
+        >>> state = sim.step(sim.state())
+        >>> rail = sim.joint_reaction(state).numpy()[0, 0, 5]      # carries the weight of cart and pole
+        >>> bool(np.isclose(rail, 9.81 * sim.model.body_mass.sum()))
+        True
         """
         self._stepper.check_state(state)
         return self._stepper.reactions(state, "joint_reaction")
 
     @exclusive
     def contacts(self, state: State) -> ContactList:
-        """The contact points at `state`, including those that its velocity can bring about within dt."""
+        """Find the contact points at a state.
+
+        Parameters
+        ----------
+        state : State
+            The state.
+
+        Returns
+        -------
+        ContactList
+            The contact points on the host, without impulses. Those that the velocity can bring about within dt are
+            included.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), dt=0.005, device="cpu")
+        >>> found = sim.contacts(sim.state(v=[0, 0, -5.0] + 11 * [0]))          # four feet within 2.5 cm of the ground
+        >>> found.count.tolist(), found.phi.shape
+        ([4], (1, 4))
+        """
         dynamics, capacity = self._at(state), self.max_contacts
         collision = Collision(self.device_model, dynamics, capacity or None, enabled=capacity > 0)
         collision.scene.mujoco = self._step.collision.scene.mujoco
@@ -198,18 +469,54 @@ class Quantities:
 
     @exclusive
     def contact_force(self, of: str = "body") -> Array:
-        """Net contact force of the last step [N] in world axes.
+        """Return the net contact force of the last step on each body or geom.
 
-        An array of vec3 `(worlds, nbody)` or, with `of="geom"`, `(worlds, ngeom)`.
+        Parameters
+        ----------
+        of : str
+            "body" (default) or "geom".
+
+        Returns
+        -------
+        array of vec3 (worlds, nbody) or (worlds, ngeom)
+            Forces in world axes [N].
+
+        Raises
+        ------
+        ValueError
+            `of` is another word.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), dt=0.005, device="cpu")
+        >>> trajectory = sim.rollout(sim.state(), steps=400)              # the ant comes to rest
+        >>> weight = 9.81 * sim.model.body_mass.sum()
+        >>> bool(abs(sim.contact_force().numpy()[0, :, 2].sum() / weight - 1) < 0.05)
+        True
         """
         choice(of, "of", ("body", "geom"))
         return self._step.net_contact_force(of)
 
     @exclusive
     def contact_wrench(self, state: State) -> Array:
-        """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`.
+        """Return the net wrench of the last step's contacts on each body.
 
-        (torque, force) in world axes, as `step` takes them. The torque is about the body's center of mass at `state`.
+        Parameters
+        ----------
+        state : State
+            The state at whose centers of mass torques are taken.
+
+        Returns
+        -------
+        array (worlds, nbody, 6)
+            (torque, force) in world axes, as `step` takes them [N m, N]. The torque is about the body's center of mass.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), dt=0.005, device="cpu")
+        >>> state = sim.step(sim.state())                                   # in the air
+        >>> float(np.abs(sim.contact_wrench(state).numpy()).max())
+        0.0
         """
         dynamics = self._at(state)
         dynamics.kinematics(state.q, dynamics.link_X)
@@ -217,10 +524,26 @@ class Quantities:
 
     @exclusive
     def about_centre(self, state: State) -> AboutCentre:
-        """Contact wrenches of the last step, inertias and velocities of the bodies, about the center of mass of their
-        tree.
+        """Return contact wrenches, inertias and velocities about the center of mass of each tree.
 
-        They are MuJoCo's cfrc_ext, cinert and cvel.
+        They are MuJoCo's `cfrc_ext`, `cinert` and `cvel`.
+
+        Parameters
+        ----------
+        state : State
+            The state. The wrenches are those of the last step's contacts.
+
+        Returns
+        -------
+        AboutCentre
+            `wrench`, `inertia`, `velocity` of the bodies and `centre` of the trees.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), device="cpu")
+        >>> found = sim.about_centre(sim.state())
+        >>> found.inertia.shape, found.velocity.shape
+        ((1, 4, 10), (1, 4, 6))
         """
         dynamics = self._at(state)
         dynamics.position(state.q)
@@ -229,11 +552,33 @@ class Quantities:
 
     @exclusive
     def evaluated(self, what: str) -> Any:
-        """A quantity where the last (sub)step evaluated its forces, as in MuJoCo's `data` after `mj_step`.
+        """Return a quantity where the last (sub)step evaluated its forces, as in MuJoCo's `data` after `mj_step`.
 
-        That is at the state with which the (sub)step began; with `ws.MuJoCoRK4()`, at its last stage. `what` is "poses"
-        (as `kinematics`), "velocities" (as `body_velocity`), "about_centre", or "constraint_force": generalized forces
-        of contacts and constraints `(worlds, nv)`, MuJoCo's qfrc_constraint. Only with MuJoCo's integrators.
+        That is at the state with which the (sub)step began; with `ws.MuJoCoRK4()`, at its last stage. It needs one of
+        MuJoCo's integrators.
+
+        Parameters
+        ----------
+        what : str
+            "poses" (as `kinematics`), "velocities" (as `body_velocity`), "about_centre" (as `about_centre`), or
+            "constraint_force": generalized forces of contacts and constraints, MuJoCo's `qfrc_constraint`.
+
+        Returns
+        -------
+        array or AboutCentre
+            (worlds, nbody, 7), (worlds, nbody, 6), an `AboutCentre`, or (worlds, nv).
+
+        Raises
+        ------
+        ValueError
+            `what` is another word, or the integrator is not one of MuJoCo's.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), solver=ws.MuJoCo(), device="cpu")
+        >>> state = sim.step(sim.state())
+        >>> sim.evaluated("poses").shape, sim.evaluated("constraint_force").shape
+        ((1, 4, 7), (1, 6))
         """
         choice(what, "what", ("poses", "velocities", "about_centre", "constraint_force"))
         if not getattr(self.integrator, "mujoco_law", False):
@@ -273,12 +618,45 @@ class Quantities:
         ignore: Sequence[Element] = (),
         body: Element | None = None,
     ) -> RayHits:
-        """Nearest hits of rays with the geoms at `state`: distance [m] (−1: none), geom index, outward normal in world
-        axes.
+        """Find where rays first hit the geoms.
 
-        `origin` and `direction` (any length) are (rays, 3) or (worlds, rays, 3), in world axes or, with `body`, in the
-        frame of that body. `geoms`: indices or names of the geoms that rays can hit (default: all). `ignore`: bodies
-        whose geoms are left out, by index or name ("world" or −1: the world).
+        Parameters
+        ----------
+        state : State
+            The state.
+        origin : array (rays, 3) or (worlds, rays, 3)
+            Where the rays begin [m], in world axes or, with `body`, in the frame of that body.
+        direction : array (rays, 3) or (worlds, rays, 3)
+            Directions of any length, in the same axes.
+        max_distance : float
+            Longest distance that counts as a hit [m]. Default: infinite.
+        geoms : sequence of int or str, optional
+            Indices or names of the geoms that rays can hit. Default: all.
+        ignore : sequence of int or str
+            Bodies whose geoms rays pass through, by index or name ("world" or −1: the world). Default: none.
+        body : int or str, optional
+            The body in whose frame the rays are given. Default: the world.
+
+        Returns
+        -------
+        RayHits
+            Distance, geom and outward normal of the nearest hit of each ray.
+
+        Raises
+        ------
+        ValueError
+            A shape is wrong, a direction is zero, or the model has no such geom or body.
+
+        Notes
+        -----
+        Use `ray_sensor` to cast the same rays many times.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=2, device="cpu", dtype="float64")
+        >>> hits = sim.ray_cast(sim.state(), [[0, 0, 2.0]], [[0, 0, -1.0]])        # down on the torso
+        >>> hits.distance.numpy()[:, 0].round(2).tolist()
+        [1.56, 1.56]
         """
         sensor = self._rays(origin, direction, max_distance, geoms, ignore, body)
         return self._look(sensor, state)
@@ -294,7 +672,38 @@ class Quantities:
         ignore: Sequence[Element] = (),
         body: Element | None = None,
     ) -> Callable[[State], RayHits]:
-        """A function of a state that returns the hits of the rays of `ray_cast`. The rays are prepared once."""
+        """Prepare rays once, to cast them at many states.
+
+        Parameters
+        ----------
+        origin, direction : array (rays, 3) or (worlds, rays, 3)
+            Rays, as in `ray_cast`.
+        max_distance : float
+            Longest distance that counts as a hit [m]. Default: infinite.
+        geoms : sequence of int or str, optional
+            Geoms that rays can hit. Default: all.
+        ignore : sequence of int or str
+            Bodies whose geoms rays pass through. Default: none.
+        body : int or str, optional
+            The body in whose frame the rays are given. Default: the world.
+
+        Returns
+        -------
+        callable
+            A function of a `State` that returns the `RayHits`.
+
+        Raises
+        ------
+        ValueError
+            As in `ray_cast`.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), device="cpu")
+        >>> height = sim.ray_sensor([[0, 0, 0]], [[0, 0, -1.0]], body="torso", ignore=["torso"])
+        >>> print(height(sim.state()).distance.numpy().round(2))
+        [[0.34]]
+        """
         return functools.partial(self._look, self._rays(origin, direction, max_distance, geoms, ignore, body))
 
     @exclusive
@@ -310,17 +719,46 @@ class Quantities:
     @property
     @exclusive
     def last_contacts(self) -> ContactList:
-        """The contact points of the last step. `impulse` is the impulse on geom B in the contact frame [N s]."""
+        """The contact points of the last step, as a `ContactList` on the host.
+
+        `impulse` is the impulse on geom B in the contact frame [N s].
+        """
         return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
 
     @exclusive
     def contact_patches(self, world: int = 0, state: State | None = None) -> list[ContactPatch]:
-        """The hydroelastic contact patches of one world with their polygons, one patch per pair of geoms that meet.
+        """Return the hydroelastic contact patches of one world with their polygons.
 
-        Without `state` they are those of the last step, at its beginning. With `state` they are those at that state,
-        where force and moment are only the elastic ones.
+        Parameters
+        ----------
+        world : int
+            Index of the world. Default: 0.
+        state : State, optional
+            The state at which patches are found; their force and moment are then only the elastic ones. Default: the
+            patches of the last step, at its beginning.
 
-        The result is a copy on the host, for display and checks. Raises `ValueError` for a world that does not exist.
+        Returns
+        -------
+        list of ContactPatch
+            One patch for each pair of geoms that meet by pressure fields. It is a copy on the host, for display and
+            checks.
+
+        Raises
+        ------
+        ValueError
+            The world does not exist.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> soft = ws.Hydroelastic(modulus=1e5)
+        >>> floor = builder.add_geom("plane", hydroelastic=ws.Hydroelastic(modulus=np.inf))
+        >>> ball = builder.add_body("ball", pose=[0, 0, 0.09, 1, 0, 0, 0])
+        >>> joint, geom = builder.add_joint(ball, "free"), builder.add_geom("sphere", 0.1, body=ball, hydroelastic=soft)
+        >>> sim = ws.Simulator(builder.build(), device="cpu")
+        >>> (patch,) = sim.contact_patches(state=sim.state())
+        >>> patch.geoms, bool(patch.elastic_force[2] > 0)
+        ((0, 1), True)
         """
         world = whole(world, "world", 0)
         if world >= self.worlds:
@@ -335,7 +773,10 @@ class Quantities:
 
     @property
     def warm_start_hits(self) -> Array:
-        """`(worlds,)`: 1 where the warm start solved the last LCP at the first factorization. Only with `ws.LCP()`."""
+        """Whether the warm start solved the last LCP at the first factorization: 1 or 0 `(worlds,)`.
+
+        It needs `ws.LCP()`.
+        """
         hits = getattr(self._step.solver, "warm_start_hits", None)
         if hits is None:
             raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")

@@ -13,7 +13,19 @@ MOST = 0.5  # share of a model's pairs above which a simulator warns
 
 
 class UntimedPairs(NamedTuple):
-    """How many of a model's `pairs` of geoms have impacts that steps do not resolve, and why."""
+    """Numbers of pairs of geoms whose impacts steps do not resolve, from `sim.untimed_pairs`.
+
+    Attributes
+    ----------
+    pairs : int
+        All pairs of geoms of the model that may touch.
+    mapped_stiffness : int
+        Pairs whose stiffness is mapped from a file's `solref` or `solimp`.
+    stiffness : int
+        Pairs with a geom that was given a stiffness.
+    hydroelastic : int
+        Pairs that touch by pressure fields.
+    """
 
     pairs: int
     mapped_stiffness: int  # a file's solref or solimp gives their contact a stiffness

@@ -65,6 +65,7 @@ class State(NamesOfState):
 
     @property
     def worlds(self) -> int:
+        """Number of worlds."""
         return self.q.shape[0]
 
     @property
@@ -111,7 +112,7 @@ class State(NamesOfState):
         return f"[{', '.join(found)}]" if found else "none"
 
     def arrays(self) -> dict[str, Array]:
-        """All arrays by name."""
+        """All arrays by name: `q`, `v`, `time` and those of `memory`."""
         return {"q": self.q, "v": self.v, "time": self.time, **self.memory}
 
     def smooth_arrays(self) -> dict[str, Array]:
@@ -119,7 +120,27 @@ class State(NamesOfState):
         return {name: array for name, array in self.arrays().items() if array.grad is not None}
 
     def require(self, kinds: dict[str, tuple[Any, ...]], device: DeviceName, label: str = "state") -> None:
-        """Raise `ValueError` unless the arrays have these shapes and dtypes by name, on this device."""
+        """Check that the arrays have given shapes and dtypes.
+
+        Parameters
+        ----------
+        kinds : dict
+            (shape, dtype) by name of the array.
+        device : str or wp.Device
+            The device that the arrays must be on.
+        label : str
+            Name of the state in error messages. Default: "state".
+
+        Raises
+        ------
+        ValueError
+            An array is missing, or has another shape, dtype or device. The message names it.
+
+        Examples
+        --------
+        >>> state = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu").state()
+        >>> state.require({name: (array.shape, array.dtype) for name, array in state.arrays().items()}, "cpu")
+        """
         arrays = self.arrays()
         alike = arrays.keys() == kinds.keys()
         for name, (shape, kind) in kinds.items():
@@ -137,18 +158,35 @@ class State(NamesOfState):
             _refuse(array, where, shape, kind, device)
 
     def clone(self) -> "State":
-        """An independent copy on the same device."""
+        """Return an independent copy on the same device."""
         return self._map(wp.clone)
 
     def without_gradient(self) -> "State":
-        """A copy whose arrays have no gradient."""
+        """Return a copy whose arrays have no gradient."""
         return self._map(lambda array: wp.clone(array, requires_grad=False))
 
     def assign(self, other: "State") -> None:
-        """Copy the values of `other` into this state's arrays.
+        """Copy the values of another state into the arrays of this one.
 
-        Raises `ValueError`, before anything is written, unless both states have arrays of the same names, shapes and
-        dtypes.
+        Parameters
+        ----------
+        other : State
+            A state with arrays of the same names, shapes and dtypes.
+
+        Raises
+        ------
+        ValueError
+            The arrays differ in name, shape or dtype. Nothing is written then.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, dt=0.005, device="cpu")
+        >>> state = sim.state()
+        >>> start = state.clone()
+        >>> state = sim.step(state, out=state)
+        >>> state.assign(start)
+        >>> float(state.time.numpy()[0])
+        0.0
         """
         if not isinstance(other, State):
             raise ValueError(f"other is a {type(other).__name__}; give a State")
@@ -182,7 +220,7 @@ class State(NamesOfState):
             self.recorded = False
 
     def alias(self) -> "State":
-        """A state with the same arrays. It keeps them when this state gets new ones."""
+        """Return a state with the same arrays, which keeps them when this state gets new ones."""
         alias = self._map(lambda array: array)
         alias.recorded = self.recorded
         return alias
@@ -204,21 +242,21 @@ class State(NamesOfState):
         return State(function(self.q), function(self.v), function(self.time), memory)
 
     def numpy(self) -> dict[str, np.ndarray]:
-        """Host arrays by name; views on the CPU, copies from CUDA."""
+        """Return host arrays by name: views on the CPU, copies from CUDA."""
         return {name: array.numpy() for name, array in self.arrays().items()}
 
     def torch(self) -> dict[str, Any]:
-        """Torch tensors by name that share memory with the state."""
+        """Return Torch tensors by name that share memory with the state."""
         import_or_explain("torch", "torch")
         return {name: wp.to_torch(array) for name, array in self.arrays().items()}
 
     def jax(self) -> dict[str, Any]:
-        """JAX arrays by name that share memory with the state."""
+        """Return JAX arrays by name that share memory with the state."""
         import_or_explain("jax", "jax")
         return {name: wp.to_jax(array) for name, array in self.arrays().items()}
 
     def cupy(self) -> dict[str, Any]:
-        """CuPy arrays by name that share memory with the state; needs a CUDA device."""
+        """Return CuPy arrays by name that share memory with the state; it needs a CUDA device."""
         if not self.q.device.is_cuda:
             raise ValueError(f"State.cupy() needs a CUDA device, this state is on {self.q.device}; use numpy()")
         return {name: device_view(array) for name, array in self.arrays().items()}

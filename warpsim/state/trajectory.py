@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False)
 class Trajectory(NamesOfTrajectory):
-    """The record of a rollout in several worlds. Row 0 is the initial state, row t the state after step t (after step
-    k·t with `every=k`).
+    """The record of a rollout in several worlds.
+
+    Row 0 is the initial state, row t the state after step t, or after step k·t with `every=k`.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ class Trajectory(NamesOfTrajectory):
     def gradient_norms(self) -> "Array":
         """‖∂loss/∂(q, v)‖ after each step `(steps + 1, worlds)`.
 
-        Needs `rollout(..., gradient_norms=True)` and a backward pass.
+        It needs `rollout(..., gradient_norms=True)` and a backward pass.
         """
         if self.gradients is None:
             raise ValueError("this rollout has no gradient norms; ask for them: sim.rollout(..., gradient_norms=True)")
@@ -151,14 +152,42 @@ class Trajectory(NamesOfTrajectory):
         return float(np.max(self.rows("time", [self.frames - 1]) - self.rows("time", [0])))
 
     def rows(self, name: str, rows: Numbers) -> np.ndarray:
-        """Rows `(len(rows), worlds, ...)` of `q`, `v`, `time`, `activation`, `mocap` or a diagnostic, as NumPy."""
+        """Return chosen rows of one array in NumPy.
+
+        Parameters
+        ----------
+        name : str
+            "q", "v", "time", "activation", "mocap" or the name of a diagnostic.
+        rows : array of int
+            Indices of rows; negative ones count from the end.
+
+        Returns
+        -------
+        numpy.ndarray (len(rows), worlds, ...)
+            The rows, read from the device or from the store.
+
+        Raises
+        ------
+        ValueError
+            There is no array of that name, or no such row.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, dt=0.005, device="cpu")
+        >>> trajectory = sim.rollout(sim.state(), steps=10)
+        >>> trajectory.rows("time", [0, -1])[:, 0].round(3).tolist()
+        [0.0, 0.05]
+        """
         arrays = {"q": self.q, "v": self.v, "time": self.time, **self.diagnostics}
         arrays |= {name: x for name in ("activation", "mocap") if (x := getattr(self, name)) is not None}
         array = arrays[choice(name, "name", arrays)]
         return host_kinematics.host_rows(array, _row_indices(rows, len(array)))
 
     def clock(self) -> np.ndarray:
-        """Time [s] `(T+1,)` of the world with the latest time. A world that was stopped early keeps its last time."""
+        """Time of the world with the latest time `(T + 1,)` [s].
+
+        A world that was stopped early keeps its last time.
+        """
         furthest = int(np.argmax(self.rows("time", [self.frames - 1])[0]))
         return to_host(self.time[:, furthest])
 
@@ -206,31 +235,110 @@ class Trajectory(NamesOfTrajectory):
         return found
 
     def poses(self, worlds: Selection | None = None) -> np.ndarray:
-        """Body poses `(T+1, worlds, nbody, 7)` as `[x y z qw qx qy qz]`, world frame, float64.
+        """Compute the poses of all bodies in all rows.
 
+        Parameters
+        ----------
+        worlds : int or sequence of int, optional
+            The first n worlds, or indices of worlds. Default: all.
+
+        Returns
+        -------
+        numpy.ndarray (T + 1, worlds, nbody, 7)
+            Poses `[x y z qw qx qy qz]` in the world frame [m], in float64.
+
+        Notes
+        -----
         All poses are in memory at once; for long rollouts iterate over `pose_chunks`.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.rollout(sim.state(), steps=10).poses(worlds=2).shape
+        (11, 2, 4, 7)
         """
         return np.concatenate(list(self.pose_chunks(worlds=worlds)))
 
     def pose_chunks(self, rows: Numbers | None = None, worlds: Selection | None = None) -> Iterator[np.ndarray]:
-        """Yield body poses `(rows of a chunk, worlds, nbody, 7)` in order, in chunks of bounded size."""
+        """Yield the poses of all bodies in chunks of rows, in bounded memory.
+
+        Parameters
+        ----------
+        rows : array of int, optional
+            Indices of rows. Default: all.
+        worlds : int or sequence of int, optional
+            The first n worlds, or indices of worlds. Default: all.
+
+        Yields
+        ------
+        numpy.ndarray (rows of the chunk, worlds, nbody, 7)
+            Poses `[x y z qw qx qy qz]` in the world frame [m], in float64, in the order of the rows.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> trajectory = sim.rollout(sim.state(), steps=10)
+        >>> sum(len(poses) for poses in trajectory.pose_chunks(rows=range(0, 11, 2)))
+        6
+        """
         rows = np.arange(self.frames) if rows is None else _row_indices(rows, self.frames)
         chosen = world_indices(worlds, self.worlds)
         return host_kinematics.body_pose_chunks(self.model, self.q, rows, chosen, self.mocap)
 
     def save(self, path: PathLike, half: bool = False) -> None:
-        """Write a Zarr v3 store with the model inside; see `warpsim.files.store.store`.
+        """Write the trajectory with its model as a Zarr store.
 
-        `half`: in half precision, as in `Simulator.rollout`.
+        Parameters
+        ----------
+        path : path
+            The folder to write, or a URL of fsspec. A warpsim store that is there is replaced once the new one is
+            complete.
+        half : bool
+            Write positions, velocities, activations and mocap poses in half precision: relative error 5e-4, largest
+            number 65504 (docs/stores.md). Default: False.
 
-        An existing warpsim store is replaced once the new one is complete. Any other file or folder is an error, as is
-        a store with foreign files in its folder.
+        Raises
+        ------
+        ValueError
+            The path is another file or folder, or a store with foreign files in it. Nothing is written then.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.rollout(sim.state(), steps=10).save("hops.zarr")
+        >>> ws.Trajectory.load("hops.zarr").q.shape
+        (11, 3, 6)
         """
         registered("save_trajectory")(self, path, flag(half, "half"))
 
     @classmethod
     def load(cls, path: PathLike, model: Model | None = None) -> "Trajectory":
-        """Read a store written by `save` or a rollout. `model` replaces the stored model and must fit the data."""
+        """Read a store that `save` or a rollout has written.
+
+        Parameters
+        ----------
+        path : path
+            The folder, or a URL of fsspec.
+        model : Model, optional
+            A model in place of the stored one. It must fit the data. Default: the stored model.
+
+        Returns
+        -------
+        Trajectory
+            Its arrays read from the store on demand.
+
+        Raises
+        ------
+        ValueError
+            The path is no store of warpsim, the store is damaged, or `model` does not fit.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> trajectory = sim.rollout(sim.state(), steps=10, store="run.zarr")
+        >>> ws.Trajectory.load("run.zarr").steps
+        10
+        """
         if model is not None and not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; give a Model, or None for the stored one")
         return registered("load_trajectory")(path, model)
@@ -247,21 +355,45 @@ class Trajectory(NamesOfTrajectory):
         diagnostics: bool = False,
         contact_forces: Numbers | None = None,
     ) -> None:
-        """Write an animated USD stage (`.usd`, `.usdc`, `.usda` or `.usdz`), with a camera and lights under `/View`;
-        see docs/usd.md.
+        """Write an animated USD stage with a camera and lights under `/View`; see docs/usd.md.
 
-        - `worlds`: None for all, n for the first n, or a list of indices.
-        - `fps` [1/s]: None keeps the recorded rate, thinned to at most 60.
-        - `spacing` [m]: distance of the worlds on a grid.
-        - `form`: "named" makes prims of each world's bodies, for any number of worlds, without physics. "instanced"
-          makes point instancers, 20 bytes per body and frame. None: for one world a tree of named prims with
-          UsdPhysics, for several "instanced".
-        - `patches`: draw hydroelastic contact patches as colored meshes, with see-through geoms (docs/hydroelastic.md).
-          `ValueError` if the model has no pressure fields.
-        - `frames_per_file`: makes `path` a folder with value clips of at most this many frames. Open its `stage.usda`.
-        - `diagnostics`: write the recorded diagnostics, flags included, as attributes `warpsim:NAME` of the worlds.
-        - `contact_forces (steps, worlds, nbody, 3)` [N]: the results of `sim.contact_force()` after each step, written
-          as attributes or primvars `warpsim:contactForce` of the bodies.
+        Parameters
+        ----------
+        path : path
+            The file: `.usd`, `.usdc`, `.usda` or `.usdz`.
+        worlds : int or sequence of int, optional
+            The first n worlds, or indices of worlds. Default: all.
+        fps : float, optional
+            Frames per second. Default: the recorded rate, thinned to at most 60.
+        spacing : float, optional
+            Distance of the worlds on a grid [m]. Default: from the size of a world.
+        patches : bool
+            Draw hydroelastic contact patches as colored meshes, with see-through geoms (docs/hydroelastic.md).
+        form : str, optional
+            "named": prims of each world's bodies, for any number of worlds, without physics. "instanced": point
+            instancers, 20 bytes per body and frame. Default: for one world a tree of named prims with UsdPhysics, for
+            several "instanced".
+        frames_per_file : int, optional
+            Makes `path` a folder with value clips of at most this many frames; open its `stage.usda`. Default: one
+            file.
+        diagnostics : bool
+            Write the recorded diagnostics, flags included, as attributes `warpsim:NAME` of the worlds.
+        contact_forces : array (steps, worlds, nbody, 3), optional
+            The results of `sim.contact_force()` after each step [N], written as attributes or primvars
+            `warpsim:contactForce` of the bodies.
+
+        Raises
+        ------
+        ValueError
+            An argument has a wrong value, or `patches` is set and the model has no pressure fields.
+
+        Examples
+        --------
+        >>> import pathlib
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.rollout(sim.state(), steps=10).to_usd("hops.usdc", worlds=2)
+        >>> pathlib.Path("hops.usdc").exists()
+        True
         """
         registered("write_trajectory")(
             self,
@@ -284,11 +416,35 @@ class Trajectory(NamesOfTrajectory):
         spacing: float | None = None,
         patches: bool = False,
     ) -> None:
-        """Write one stand-alone web page with play, pause and scrub controls; it opens without a network.
-        It needs viser (`pip install 'warpsim[show]'`).
+        """Write one stand-alone web page with play, pause and scrub controls.
 
-        `worlds`: as in `to_usd`, but at most 64 by default. `fps` [1/s]: rate of the frames kept. `spacing` [m]:
-        distance of the worlds. `patches`: as in `to_usd`, with their color scale.
+        The page opens without a network. It needs viser (`pip install 'warpsim[show]'`).
+
+        Parameters
+        ----------
+        path : path
+            The file, `.html`.
+        worlds : int or sequence of int, optional
+            The first n worlds, or indices of worlds. Default: all, at most 64.
+        fps : float
+            Rate of the frames kept [1/s]. Default: 30.
+        spacing : float, optional
+            Distance of the worlds on a grid [m]. Default: from the size of a world.
+        patches : bool
+            Draw hydroelastic contact patches as colored meshes, with see-through geoms and a color scale.
+
+        Raises
+        ------
+        ValueError
+            An argument has a wrong value, or `patches` is set and the model has no pressure fields.
+
+        Examples
+        --------
+        >>> import pathlib
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.rollout(sim.state(), steps=10).to_html("hops.html")
+        >>> pathlib.Path("hops.html").exists()
+        True
         """
         registered("write_html")(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
 
@@ -304,26 +460,38 @@ class Trajectory(NamesOfTrajectory):
         follow: bool = True,
         spacing: float | None = None,
     ) -> None:
-        """Write an MP4 (H.264) in real time. It needs PyAV (`pip install 'warpsim[video]'`).
+        """Write an MP4 (H.264) in real time.
 
-        A world whose positions are not finite stays where it was last, with a warning.
+        It needs PyAV (`pip install 'warpsim[video]'`). A world whose positions are not finite stays where it was last,
+        with a warning.
 
         Parameters
         ----------
         path : path
             The file, `.mp4`.
-        worlds : int or list of int, optional
+        worlds : int or sequence of int, optional
             The first n worlds, or indices of worlds. Default: up to 9.
         fps : float
-            Frames per second, at most the recorded rate.
+            Frames per second, at most the recorded rate. Default: 30.
         width, height : int
-            Size in pixels, even numbers.
+            Size in pixels, even numbers. Default: 640, 360.
         camera : Camera, optional
             `warpsim.show.render.Camera` at the first frame. Default: one that shows all chosen worlds.
         follow : bool
-            Move the camera with the mean position of the bodies.
+            Move the camera with the mean position of the bodies. Default: True.
         spacing : float, optional
-            Distance of the worlds on a grid [m].
+            Distance of the worlds on a grid [m]. Default: from the size of a world.
+
+        Raises
+        ------
+        ValueError
+            An argument has a wrong value.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> trajectory = sim.rollout(sim.state(), steps=200)
+        >>> trajectory.to_video("hops.mp4", fps=25, width=320, height=180)                  # doctest: +SKIP
         """
         registered("write_video")(
             self,
@@ -340,20 +508,61 @@ class Trajectory(NamesOfTrajectory):
     def plot(
         self, path: PathLike | None = None, worlds: Selection | None = None, tolerance: float | None = None
     ) -> Any:
-        """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame.
+        """Draw heights, energy, contacts, momentum error, base paths and the last frame with Matplotlib.
 
         If the base stands still, positions and velocities of the joints of the first chosen world replace heights and
-        paths. It needs matplotlib (`pip install 'warpsim[show]'`).
+        paths. It needs Matplotlib (`pip install 'warpsim[show]'`).
 
-        The figure is returned, and saved to `path` if given (PNG, PDF, SVG). `worlds`: as in `to_usd`. `tolerance`:
-        draw this stopping tolerance of the solver beside the momentum error.
+        Parameters
+        ----------
+        path : path, optional
+            A file to save the figure to: PNG, PDF or SVG. Default: none.
+        worlds : int or sequence of int, optional
+            The first n worlds, or indices of worlds. Default: all.
+        tolerance : float, optional
+            A stopping tolerance of the solver, drawn beside the momentum error. Default: none.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> figure = sim.rollout(sim.state(), steps=10).plot("hops.png")
+        >>> type(figure).__name__
+        'Figure'
         """
         return registered("plot_trajectory")(self, path, worlds=worlds, tolerance=tolerance)
 
     def render(self, path: PathLike, worlds: Selection | None = None, frame: int = -1, **options: Any) -> None:
-        """Write a PNG of the chosen worlds at row `frame`.
+        """Write a PNG of the chosen worlds at one row.
 
-        Options, `patches=True` among them, are those of `warpsim.show.render.render_image`.
+        Parameters
+        ----------
+        path : path
+            The file, `.png`.
+        worlds : int or sequence of int, optional
+            The first n worlds, or indices of worlds. Default: up to 9.
+        frame : int
+            Index of the row; negative ones count from the end. Default: the last.
+        **options
+            Those of `warpsim.show.render.render_image`: `camera`, `width`, `height` [pixels], `spacing` [m], `samples`
+            and `patches`.
+
+        Raises
+        ------
+        ValueError
+            There is no such row or world, or an option has a wrong value.
+
+        Examples
+        --------
+        >>> import pathlib
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> sim.rollout(sim.state(), steps=10).render("last.png", worlds=1, width=80, height=45)
+        >>> pathlib.Path("last.png").exists()
+        True
         """
         if not -self.frames <= whole(frame, "frame") < self.frames:
             raise ValueError(f"frame={frame}: the trajectory has rows 0 to {self.frames - 1}")

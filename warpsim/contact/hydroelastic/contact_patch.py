@@ -20,18 +20,34 @@ from warpsim.tree.dynamics import Dynamics
 class ContactPatch(typing.NamedTuple):
     """A hydroelastic contact patch: all polygons between two geoms in one world, in world axes.
 
-    It is at the beginning of the last step, or at a given state.
+    `sim.contact_patches` returns them, of the last step at its beginning, or of a given state.
 
-    - `geoms`: indices A, B.
-    - `force` [N]: on B in the last step, with friction and dissipation. `moment` [N m]: its moment about `centroid`. At
-      a given state both are the elastic ones.
-    - `area` [m²], and `centroid` [m] of that area.
-    - `stiffness` [N/m]: against a motion along the normals.
-    - `coherence`: |Σ A p n|/Σ A p; 1 if all polygons have the same normal.
-    - `depth`: the largest p/E of the softer geom, the compressed share of its half thickness.
-    - `elastic_force` [N], `elastic_moment` [N m]: of the pressure alone.
-    - `vertices`: one array (n, 3) [m] per polygon, counter-clockwise about the normal that points into B or into A.
-    - `pressure`: (n,) [Pa] at the vertices.
+    Attributes
+    ----------
+    geoms : tuple of int
+        Indices of geoms A and B.
+    force : array (3,)
+        Force on B in the last step, with friction and dissipation [N]; at a given state the elastic force.
+    moment : array (3,)
+        Moment of `force` about `centroid` [N m]; at a given state the elastic moment.
+    area : float
+        Area of all polygons [m²].
+    centroid : array (3,)
+        Centroid of that area [m].
+    stiffness : float
+        Stiffness against a motion along the normals [N/m].
+    coherence : float
+        |Σ A p n|/Σ A p; 1 if all polygons have the same normal.
+    depth : float
+        The largest p/E of the softer geom, the compressed share of its half thickness.
+    elastic_force : array (3,)
+        Force of the pressure alone on B [N].
+    elastic_moment : array (3,)
+        Moment of the pressure alone about `centroid` [N m].
+    vertices : list of array (n, 3)
+        Corners of each polygon [m], counter-clockwise about the normal that points into B or into A.
+    pressure : list of array (n,)
+        Pressure at these corners [Pa].
     """
 
     geoms: tuple[int, int]
@@ -49,10 +65,10 @@ class ContactPatch(typing.NamedTuple):
 
     @property
     def torsion(self) -> float:
-        """Torsion capacity ∫ p |y − y_p| dA [N m] about the center of pressure y_p: the moment about the patch's normal
-        that friction of coefficient 1 can hold. The integral is exact.
+        """Torsion capacity ∫ p |y − y_p| dA about the center of pressure y_p [N m].
 
-        A patch with several normals is projected along the direction of its force; p n then counts with its component
+        It is the moment about the patch's normal that friction of coefficient 1 can hold. The integral is exact. A
+        patch with several normals is projected along the direction of its force; p n then counts with its component
         along that force.
         """
         return torsion_capacity(self.vertices, self.pressure, self.elastic_force)
