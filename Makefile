@@ -63,9 +63,11 @@ demo: $(VENV)/demo.stamp
 	@$(BIN)/warpsim demo --device cpu $(DEMO_ARGS)
 
 # Kernels are compiled first, each once. `--quick` leaves the other scalar type and what is slow to `make test-all` (CONTRIBUTING.md).
+# A test that takes five minutes hangs: its process prints where each of its threads is and ends; pytest-xdist reports the test and goes on.
+HANGS := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 test: $(VENV)/test.stamp
 	$(BIN)/python -m tests.warm
-	$(BIN)/python -m pytest --quick $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --quick $(HANGS) $(PYTEST_ARGS)
 
 test-all: $(VENV)/test.stamp
 	$(BIN)/python -m tests.warm --all
