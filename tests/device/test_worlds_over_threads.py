@@ -370,7 +370,7 @@ def test_an_interrupt_leaves_the_simulator_usable():
             state = start(sim)
             with pytest.raises(KeyboardInterrupt):
                 signal.setitimer(
-                    signal.ITIMER_REAL, delay, 0.05
+                    signal.ITIMER_REAL, delay, 1.0
                 )  # again where the first fell into a finalizer, which keeps it
                 while True:
                     sim.step(state, out=state)

@@ -178,7 +178,7 @@ def test_an_interrupt_leaves_the_simulator_usable():
         for sim, delay in zip(sims, np.linspace(0.001, 0.06, len(sims)), strict=True):
             state = start(sim)
             with pytest.raises(KeyboardInterrupt):
-                signal.setitimer(signal.ITIMER_REAL, delay, 0.05)
+                signal.setitimer(signal.ITIMER_REAL, delay, 1.0)
                 while True:
                     state = sim.step(state, CONTROLS[0])
             signal.setitimer(signal.ITIMER_REAL, 0.0)
