@@ -22,8 +22,11 @@ import warpsim as ws
 from warpsim.contact.collision import ContactList
 from warpsim.contact.hydroelastic.contact_patch import ContactPatch
 from warpsim.contact.queries import AboutCentre, RayHits, RaySensor
+from warpsim.differentiate.check import GradientCheck, GradientRow
+from warpsim.differentiate.trust import GradientTrust
 from warpsim.integrate import Integrator
 from warpsim.model.parameters import Parameters
+from warpsim.optimise.identify_log import Estimate
 from warpsim.run.untimed import UntimedPairs
 from warpsim.solve.contact_model import ContactModel
 from warpsim.stepping import Diagnostics
@@ -52,25 +55,21 @@ FORM = {
 }
 ARGUMENTS = {"PR01", "RT01", "YD01", "EX01"}  # of calls with arguments alone
 RESULTS = (Parameters, Diagnostics, ContactList, ContactPatch, RayHits, RaySensor, AboutCentre, UntimedPairs)
+RESULTS += (GradientCheck, GradientRow, GradientTrust, Estimate)
 # Classes that warpsim makes: users read them, and call no constructor.
-MADE = {*RESULTS, ws.Model, ws.State, ws.Linearization, ws.ContactSolution, ws.LCPSolution, ws.ConeQPSolution}
+MADE = {*RESULTS, ws.Model, ws.State, ws.Linearization, ws.ContactSolution, ws.LCPSolution, ws.ConeQPSolution, ws.Fault}
+MADE |= {ws.Plan, ws.Shot, ws.Reach, ws.Identification, ws.RobotIdentification, ws.HessianVector, ws.envs.View}
 # What examples need not import.
 NAMESPACE = {"ws": ws, "np": np, "wp": wp}
 # Names whose docstring still lacks something.
 LACKING: set[str] = set(
     """
-check_gradients
-Objective
 ExplicitEuler
 ImplicitEuler
 Midpoint
 MuJoCoEuler
 SymplecticEuler
 Variational
-Fault
-load_fault
-fit_worlds
-resume
 Hydroelastic
 ModelBuilder
 MuJoCoOptions
@@ -78,49 +77,15 @@ Muscle
 Pulley
 Texture
 VisualMaterial
-cem
-Cost
-HessianVector
-Identification
-identify
-RobotIdentification
-identify_log
-Reach
-reach
-mppi
-MPC
-Plan
-Shot
-shoot
-RandomControls
-RandomStream
-Viewer
 Compliant
-solve_cone_qp
 LCP
-solve_lcp
 NoContact
-ContactProblem
-solve_contact
 SAP
 envs.MixedEnv
 envs.PpoSettings
 envs.ShacSettings
 envs.Task
 envs.VectorEnv
-envs.View
-robots.path
-Objective.pack
-Objective.unpack
-Objective.rollout
-Objective.pack_gradient
-Objective.unreached
-Objective.trust
-Objective.arrays
-Objective.seeds
-Fault.step
-Fault.replay
-Fault.same
 Model.nq
 Model.nv
 Model.nu
@@ -166,19 +131,6 @@ ModelBuilder.add_pair
 ModelBuilder.add_model
 Texture.read
 Texture.of_pixels
-Cost.value
-Cost.model
-RobotIdentification.save
-RandomControls.of
-RandomStream.words
-RandomStream.uniform
-RandomStream.normal
-RandomStream.reset
-RandomStream.load_state_dict
-Viewer.step
-Viewer.run
-Viewer.sync
-Viewer.show
 Trajectory.pose_chunks
 envs.MixedEnv.faults
 envs.MixedEnv.reset

@@ -126,25 +126,76 @@ def rollout(
     address: str | None = None,
     **options: Any,
 ) -> "Trajectory":
-    """`Simulator.rollout` of `worlds` worlds over `shards` actors of Ray, streamed into one store.
+    """Roll out many worlds on many machines: actors of Ray simulate shares of them and stream into one store.
 
-    - `state`: the initial state, of a simulator with the same options. None: the model's initial state in each of
-      `worlds`.
-    - `controls`: an array (steps, worlds, nu), `ws.RandomControls`, None, or a callable of a shard's state whose
-      `state_dict` does not change.
-    - `mocap`: an array (steps, worlds, nmocap, 7) of poses of mocap bodies.
-    - `parameters`: name -> values, as in `sim.parameters[name] = values`.
-    - `shards`: None is one per CUDA device, or one per core without CUDA devices.
-    - `store`: a path that all machines see, or a URL. None uses a temporary folder of this machine and reads it wholly.
-    - `half`: rows in half precision, as in `Simulator.rollout`.
-    - `address`: of a running cluster, as in `ray.init`.
-    - `options`: those of `Simulator`.
+    Parameters
+    ----------
+    model : Model
+        The model.
+    state : State, optional
+        The initial state of all worlds, of a simulator with the same options. Default: the model's initial state in
+        each of `worlds`.
+    controls : array (steps, worlds, nu), RandomControls or callable, optional
+        Controls. A callable gets the state of a shard, and its `state_dict` must not change. Default: none.
+    steps : int, optional
+        Number of steps, where `controls` is no array.
+    mocap : array (steps, worlds, nmocap, 7), optional
+        Poses of the mocap bodies in every step. Default: those of the model.
+    worlds : int, optional
+        Number of worlds, where neither `state` nor `controls` gives it.
+    shards : int, optional
+        Number of actors. Default: one per CUDA device; without CUDA devices one per core.
+    store : path, optional
+        A path that all machines see, or a URL. Default: a temporary folder of this machine, which is read as a whole
+        and deleted.
+    half : bool
+        Whether the store has rows in half precision, as in `Simulator.rollout`. Default: False.
+    every : int
+        Steps from one stored row to the next. Default: 1.
+    substeps : int
+        Substeps of each step. Default: 1.
+    parameters : dict of str to array, optional
+        Physical parameters by name, (worlds, …) or one value for all worlds. Default: those of the model.
+    device : str, optional
+        Name of the Warp device of the actors. Default: CUDA if there is a GPU, else the CPU.
+    threads : int, optional
+        CPU threads of each actor. Default: its share of the cores.
+    progress : bool or callable, optional
+        Progress bar or callback, as in `Simulator.rollout`. Default: none.
+    address : str, optional
+        Address of a running cluster, as in `ray.init`. Default: the present connection, else a new cluster of this
+        machine.
+    **options : Any
+        Further arguments of `ws.Simulator`.
 
-    Returns the `Trajectory`, read from the store. It has the bits of one simulator of all worlds, for any number of
-    shards on devices of one kind.
+    Returns
+    -------
+    Trajectory
+        The trajectory, read from the store. It has the bits of one simulator of all worlds, for any number of shards on
+        devices of one kind.
 
-    A lost actor or node is replaced by a new one, which begins at the last commit. Raises `ImportError` without Ray,
-    `ValueError`, `StoreError`, `ShardLost`.
+    Raises
+    ------
+    ImportError
+        Ray is not installed (`pip install 'warpsim[cluster]'`).
+    ValueError
+        An argument has a value that it may not have, or the machines are of different kinds.
+    StoreError
+        The store cannot be written, or not by all machines.
+    ShardLost
+        Actors were lost 20 times in a row without progress.
+
+    Notes
+    -----
+    A lost actor or node is replaced by a new one, which begins at the last commit (docs/scale.md).
+
+    Examples
+    --------
+    The example needs Ray, so that doctest skips it.
+
+    >>> model = ws.load(ws.robots.path("ant"))
+    >>> controls = ws.RandomControls(seed=1)
+    >>> run = ws.cluster.rollout(model, controls=controls, steps=500, worlds=8192, store="run.zarr")   # doctest: +SKIP
     """
     ray = _ray(address)
     if not isinstance(model, Model):
@@ -182,8 +233,46 @@ def resume(
     progress: Progress | None = None,
     address: str | None = None,
 ) -> "Trajectory":
-    """Resume an interrupted run of `ws.cluster.rollout` or `sim.rollout(store=…)` over `shards` actors; returns its
-    `Trajectory`."""
+    """Resume an interrupted run on many machines.
+
+    Parameters
+    ----------
+    path : path
+        Store of `ws.cluster.rollout` or of `sim.rollout(store=…)`: a path that all machines see, or a URL.
+    controls : callable, optional
+        The callable that gave the run its controls, if it had one. Default: the controls that the store describes.
+    shards : int, optional
+        Number of actors. Default: one per CUDA device; without CUDA devices one per core.
+    device : str, optional
+        Name of the Warp device of the actors. Default: of the run's kind (CPU or CUDA).
+    threads : int, optional
+        CPU threads of each actor. Default: its share of the cores.
+    progress : bool or callable, optional
+        Progress bar or callback, as in `Simulator.rollout`. Default: none.
+    address : str, optional
+        Address of a running cluster, as in `ray.init`. Default: the present connection, else a new cluster of this
+        machine.
+
+    Returns
+    -------
+    Trajectory
+        The whole trajectory, read from the store.
+
+    Raises
+    ------
+    StoreError
+        The store is damaged, or holds no run.
+    ValueError
+        `controls` do not go with the run, or the machines are of different kinds.
+    ShardLost
+        Actors were lost 20 times in a row without progress.
+
+    Examples
+    --------
+    The example needs Ray, so that doctest skips it.
+
+    >>> trajectory = ws.cluster.resume("run.zarr", shards=4)                       # doctest: +SKIP
+    """
     ray = _ray(address)
     path = _shared(path, exists=True)
     store = Store(path)
@@ -209,12 +298,41 @@ def map(
     retries: int = 3,
     address: str | None = None,
 ) -> list[Any]:
-    """`[function(item) for item in items]` over processes of Ray, in the order of the items: for seeds of a training,
-    robots, sweeps.
+    """Call a function for every item, in processes of Ray: seeds of a training, robots, sweeps.
 
-    `shards`: how many run at once, each with its share of the cores (and of the GPUs, if there are any); None as in
-    `rollout`. The item of a lost process is computed again, up to `retries` times. An exception of `function` is raised
-    here.
+    Parameters
+    ----------
+    function : callable
+        Function of one item.
+    items : iterable
+        The items.
+    shards : int, optional
+        How many run at once, each with its share of the cores, and of the GPUs if there are any. Default: one per CUDA
+        device; without CUDA devices one per core.
+    retries : int
+        How often the item of a lost process is computed again. Default: 3.
+    address : str, optional
+        Address of a running cluster, as in `ray.init`. Default: the present connection, else a new cluster of this
+        machine.
+
+    Returns
+    -------
+    list
+        `[function(item) for item in items]`. An exception of `function` is raised here.
+
+    Raises
+    ------
+    ImportError
+        Ray is not installed (`pip install 'warpsim[cluster]'`).
+    ValueError
+        An argument has a value that it may not have.
+
+    Examples
+    --------
+    The example needs Ray, so that doctest skips it.
+
+    >>> ws.cluster.map(abs, [-1, 2, -3])                                           # doctest: +SKIP
+    [1, 2, 3]
     """
     ray = _ray(address)
     if not callable(function):

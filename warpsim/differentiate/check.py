@@ -45,11 +45,29 @@ OK, WRONG, MEANINGLESS = "ok", "WRONG", "meaningless"
 
 @dataclasses.dataclass
 class GradientRow:
-    """The result for one variable at one horizon.
+    """The result of `check_gradients` for one variable at one horizon.
 
-    `error` is the largest |gradient - difference| / max |gradient|. Each entry counts at its best step size, and only
-    differences that mean something count. `step_size` and `where` (world and entry) belong to the worst entry.
-    `growth` is ‖∂loss/∂x‖ at this horizon. `notes` says why the other differences mean nothing, with their number.
+    Attributes
+    ----------
+    variable : str
+        Name of the variable.
+    horizon : int
+        Number of steps after which the loss is taken.
+    error : float
+        Largest |gradient − difference| / max |gradient|. Each entry counts at its best step size, and only differences
+        that mean something count.
+    step_size : float
+        Step size of the worst entry.
+    where : str
+        World and index of the worst entry.
+    growth : float
+        ‖∂loss/∂x‖ at this horizon.
+    verdict : str
+        "ok", "WRONG", or "meaningless": no difference means something.
+    compared : int
+        Number of differences that mean something.
+    notes : list of str
+        Why the other differences mean nothing, with their number.
     """
 
     variable: str
@@ -64,9 +82,16 @@ class GradientRow:
 
 
 class GradientCheck:
-    """The rows of `check_gradients`; `ok` if no gradient is wrong. `str()` is the table.
+    """The report of `check_gradients`; `print` shows it as a table.
 
-    `trust` says whether correct gradients are also useful (`GradientTrust`). It is None unless it was asked for.
+    Attributes
+    ----------
+    rows : list of GradientRow
+        One row per variable and horizon.
+    notes : list of str
+        What limits the accuracy of the comparison.
+    trust : GradientTrust or None
+        Whether correct gradients are also useful; None unless it was asked for.
     """
 
     rows: list[GradientRow]
@@ -78,11 +103,28 @@ class GradientCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether every difference that means something agrees with its gradient."""
+        """True if every difference that means something agrees with its gradient."""
         return all(row.verdict != WRONG for row in self.rows)
 
     def worst(self, horizon: int | None = None) -> float:
-        """The largest relative error, at one horizon or over all of them."""
+        """The largest relative error.
+
+        Parameters
+        ----------
+        horizon : int, optional
+            The horizon. Default: all of them.
+
+        Returns
+        -------
+        float
+            The error; NaN where no difference means something.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), dtype="float64", device="cpu", requires_grad=True)
+        >>> ws.check_gradients(sim, horizons=[2], variables=["v"]).worst() < 1e-5
+        True
+        """
         errors = [row.error for row in self.rows if horizon in (None, row.horizon) and row.compared]
         return max(errors, default=float("nan"))
 
@@ -120,53 +162,69 @@ def check_gradients(
     seed: int = 0,
     trust: bool = False,
 ) -> GradientCheck:
-    """Compare gradients with central differences.
+    """Compare the gradients of a simulator with central differences.
 
-    The loss is a random linear function of the state after `horizons` steps. Each variable is checked in every world,
-    along some of its entries and along one random direction. Parameters are unchanged afterwards.
+    The loss is a random linear function of the state after some steps. Each variable is checked in every world, along
+    some of its entries and along one random direction. Parameters are unchanged afterwards.
 
     Parameters
     ----------
     sim : Simulator
-        A simulator made with `requires_grad=True`.
+        A simulator made with `requires_grad=True`, preferably in float64.
     state : State, optional
-        The initial state. Default: `sim.state()`. Mocap bodies keep the poses that they have in it.
+        The initial state. Mocap bodies keep the poses that they have in it. Default: `sim.state()`.
     controls : array (steps, worlds, nu), optional
-        Controls. Default: random, from the middle third of the control range.
+        Controls, with the largest horizon for their steps. Default: random, from the middle third of the control range.
     horizons : sequence of int
-        Numbers of steps after which the loss is taken.
+        Numbers of steps after which the loss is taken. Default: 1, 10 and 40.
     parameters : sequence of str
-        Physical parameters to check, at their present values.
+        Physical parameters to check, at their present values. Default: none.
     variables : sequence of str
-        Inputs of the rollout to check.
+        Inputs of the rollout to check. Default: "q", "v", "activation", "controls" and "mocap", where the model has
+        them.
     entries : int
-        Number of entries to check in each variable.
+        Number of entries to check in each variable. Default: 8.
     step_sizes : sequence of float
         Step sizes of the differences: relative to the largest entry of a parameter, absolute for q, v and activations.
+        Default: 1e-4 to 1e-8.
     tolerance : float
-        Relative error up to which a gradient is right.
+        Relative error up to which a gradient is right. Default: 1e-5.
     substeps : int
-        As in `Simulator.rollout`.
+        As in `Simulator.rollout`. Default: 1.
     seed : int
-        Seed of the random loss, controls and directions.
+        Seed of the random loss, controls and directions. Default: 0.
     trust : bool
-        Add the report of `Objective.trust`, with its default options. It is about the same loss after the longest
-        horizon, and all variables that are checked.
+        Whether to add the report of `Objective.trust` with its default options, about the same loss after the longest
+        horizon and all variables that are checked. Default: False.
 
     Returns
     -------
     GradientCheck
-        `print(ws.check_gradients(sim))` shows it as a table.
+        The report; `print` shows it as a table.
 
     Raises
     ------
     ValueError
-        A name in `variables` or `parameters` does not exist, or nothing is left to check.
+        The simulator has no gradients, a name in `variables` or `parameters` does not exist, or nothing is left to
+        check.
+
+    Warns
+    -----
+    UserWarning
+        The simulator is float32, where differences are coarse.
 
     Notes
     -----
-    Differences are coarse in float32 and with a loose solver tolerance. The function warns of the first and notes the
-    second.
+    A difference is evidence only where it converges. Where it does not, the report says why: a kink, contacts that come
+    or go, or a motion that amplifies rounding errors. With a loose tolerance of the solver differences are coarse too;
+    a note says so.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), dtype="float64", device="cpu", requires_grad=True)
+    >>> found = ws.check_gradients(sim, horizons=[5], parameters=["body_mass"], entries=2)
+    >>> found.ok, [row.variable for row in found.rows]
+    (True, ['q', 'v', 'controls', 'body_mass'])
     """
     if not getattr(sim, "requires_grad", False):
         raise ValueError("check_gradients needs a simulator made with requires_grad=True")

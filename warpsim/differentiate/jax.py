@@ -59,36 +59,43 @@ def rollout(
     every: int = 1,
     checkpoint_every: int | None = None,
 ):
-    """Positions and velocities of a rollout from (q, v).
-
-    Reverse mode needs a simulator with `requires_grad=True`. Forward mode goes step by step (`Simulator.jvp`).
+    """Roll out a motion as a differentiable function of JAX arrays.
 
     Parameters
     ----------
     sim : Simulator
-        The simulator. All arrays have its dtype. An array without the worlds' axis is shared by all worlds.
+        The simulator. Arrays have its dtype and lie on its device. All worlds share an array without the worlds' axis.
+        Reverse mode needs `requires_grad=True`.
     q : array (worlds, nq)
         Initial positions.
     v : array (worlds, nv)
         Initial velocities.
     controls : array (steps, worlds, nu), optional
-        Controls of every step. Default: none; then `steps` is needed.
+        Controls of every step. Default: none.
     mocap : array (steps, worlds, nmocap, 7), optional
-        Poses of the mocap bodies in every step.
+        Poses of the mocap bodies in every step. Default: those of the model.
     steps : int, optional
-        Number of steps, where `controls` does not give it.
+        Number of steps. Default: that of `controls` or `mocap`.
     activation : array (worlds, na), optional
-        Initial activations. Default: zero.
-    parameters : dict, optional
-        Physical parameters by name, shaped as in `sim.parameters`.
-    substeps, every, checkpoint_every : int
-        As in `Simulator.rollout`.
+        Initial activations. Default: 0.
+    parameters : dict of str to array, optional
+        Physical parameters by name, shaped as in `sim.parameters`. They are written into `sim.parameters` and stay
+        there. Default: the present ones.
+    substeps : int
+        Substeps of each step. Default: 1.
+    every : int
+        Steps from one row of the result to the next. Default: 1.
+    checkpoint_every : int, optional
+        Steps from one checkpoint to the next, as in `Simulator.rollout`. Default: none.
 
     Returns
     -------
-    tuple of arrays
-        `q (rows, worlds, nq)` and `v (rows, worlds, nv)`, and with `activation` the activations `(rows, worlds, na)`.
-        Row 0 is the initial state.
+    q : array (rows, worlds, nq)
+        Positions. Row 0 is the initial state.
+    v : array (rows, worlds, nv)
+        Velocities.
+    activation : array (rows, worlds, na)
+        Activations, if `activation` is given.
 
     Raises
     ------
@@ -99,7 +106,19 @@ def rollout(
 
     Notes
     -----
-    Changes of q are changes of its coordinates; the length of a quaternion has no effect.
+    It works under `jit`, `grad`, `vjp`, `jvp`, `jacrev`, `jacfwd` and `vmap`. The backward pass repeats the rollout on
+    a tape. Forward mode goes step by step (`Simulator.jvp`). Changes of q are changes of its coordinates; the length of
+    a quaternion has no effect. Float64 needs `jax.config.update("jax_enable_x64", True)`.
+
+    Examples
+    --------
+    >>> import jax
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, device="cpu", requires_grad=True)
+    >>> q, v = jax.numpy.zeros((2, 2)), jax.numpy.zeros((2, 2))
+    >>> def loss(controls):
+    ...     return ws.jax.rollout(sim, q, v, controls)[0][-1, :, 0].sum()
+    >>> jax.grad(loss)(jax.numpy.zeros((5, 2, 1))).shape
+    (5, 2, 1)
     """
     steps = count_steps(controls, steps, mocap)
     for name, value in (("substeps", substeps), ("every", every)):

@@ -82,17 +82,25 @@ PARAMETERS = (*INERTIAS, *LAWS)
 
 @dataclass(frozen=True, repr=False)
 class Linearization(ShownByShapes):
-    """Derivatives of the next state (q, v, activation), in the tangent spaces at q and at the next q.
+    """Derivatives of the next state (q, v, activation), from `sim.linearize`.
 
-    Rows and columns of the state are in the order (q, v, activation). Tangent vectors are as v: a free joint's
-    translation in world axes, rotations in body axes. With n = 2 nv + na, the derivatives are
+    Rows and columns of the state are in the order (q, v, activation). Positions vary in the tangent spaces at q and at
+    the next q. Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. Below, n = 2
+    nv + na.
 
-    - `A (worlds, n, n)` with respect to the state,
-    - `B (worlds, n, nu)` with respect to the controls,
-    - `tau (worlds, n, nv)` with respect to generalized forces, or None,
-    - `mocap (worlds, n, 6 nmocap)` with respect to the poses of mocap bodies, or None: for each body its translation in
-      world axes, then its rotation in body axes,
-    - `parameters[name] (worlds, n, entries)`, entries in the order of the parameter's own array.
+    Attributes
+    ----------
+    A : array (worlds, n, n)
+        With respect to the state.
+    B : array (worlds, n, nu)
+        With respect to the controls.
+    tau : array (worlds, n, nv) or None
+        With respect to generalized forces.
+    parameters : dict of str to array (worlds, n, entries)
+        By name, with respect to a parameter, whose entries are in the order of its own array.
+    mocap : array (worlds, n, 6 nmocap) or None
+        With respect to the poses of mocap bodies: for each body its translation in world axes, then its rotation in
+        body axes.
     """
 
     A: Array
@@ -102,7 +110,7 @@ class Linearization(ShownByShapes):
     mocap: Array | None = None
 
     def arrays(self) -> dict[str, Array]:
-        """All arrays by name."""
+        """All arrays, as a dict by name: A, B, those of tau and mocap that are not None, and the parameters."""
         own = {"A": self.A, "B": self.B, "tau": self.tau, "mocap": self.mocap}
         return {name: array for name, array in own.items() if array is not None} | self.parameters
 

@@ -44,41 +44,54 @@ if TYPE_CHECKING:
 
 
 class Objective:
-    """`objective(x)` gives the loss and its gradient (float64) at the variables packed into x.
+    """The loss of a rollout and its gradient, as a function of one flat vector.
 
-        objective = ws.Objective(sim, loss, {"controls": u0, "body_mass": m0}, steps=100)
-        found = scipy.optimize.minimize(objective, objective.x0, jac=True, bounds=objective.bounds)
-        objective.unpack(found.x)["body_mass"]
+    `objective(x)` returns both (float, array (n,)), as `scipy.optimize.minimize(objective, objective.x0, jac=True)`
+    expects.
 
     Parameters
     ----------
     sim : Simulator
         A simulator made with `requires_grad=True`.
     loss : callable
-        With `framework="warp"`: a function of the trajectory that launches kernels and returns an array; the sum of the
-        array is the loss. With "torch": a function of the tensors q (steps + 1, worlds, nq) and v that returns a
+        With `framework="warp"`: a function of the trajectory that returns a Warp array with `requires_grad=True`, from
+        kernels that it launches, or a slice of `trajectory.q` or `trajectory.v`. The loss is the sum of the array. With
+        "torch": a function of the tensors q (steps + 1, worlds, nq) and v (steps + 1, worlds, nv) that returns a
         scalar.
-    variables : dict
-        Starting values by name: `q`, `v`, `activation` (the initial state), `controls`, `mocap` or parameters. A value
-        with the worlds' axis varies per world; a value without it is shared by all worlds.
+    variables : dict of str to array
+        Initial values by name: `q`, `v`, `activation` (the initial state), `controls`, `mocap`, or parameters. A value
+        with the worlds' axis varies per world. All worlds share a value without it.
     steps : int, optional
-        Number of steps, where neither `controls` nor `mocap` gives it.
-    fixed : dict, optional
-        Further inputs, which do not vary. Default: initial pose, at rest, no controls.
-    bounds : dict, optional
-        (low, high) by name, as numbers or arrays, or "model": the control ranges, or the values that a simulator
-        accepts for a parameter.
-    scale : dict, optional
+        Number of steps. Default: from `controls` or `mocap`; without these it must be given.
+    fixed : dict of str to array, optional
+        Further inputs by name, which do not vary. Default: the model's initial pose, at rest, without controls.
+    bounds : dict of str to tuple or "model", optional
+        By name, (low, high) as numbers or arrays; or "model": the control ranges, or the values that a simulator
+        accepts for a parameter. Default: no bounds.
+    scale : dict of str to float, optional
         By name, the size of a unit of x. Default: 1.
-    framework : "warp" or "torch"
-        The framework of `loss`.
-    options
-        Passed on to `Simulator.rollout` (`substeps`, `every`, `checkpoint_every`).
+    framework : str
+        Framework of `loss`: "warp" (default) or "torch".
+    **options : Any
+        Options of `Simulator.rollout`: `substeps`, `every`, `checkpoint_every`.
 
     Raises
     ------
     ValueError
-        A name or a shape is wrong.
+        A name or a shape is wrong, or the simulator has no gradients.
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("cartpole"))
+    >>> sim = ws.Simulator(model, dt=0.02, dtype="float64", device="cpu", requires_grad=True)
+    >>> def cart(trajectory):                                              # the last position of each world's cart
+    ...     return trajectory.q[trajectory.steps, :, 0]
+    >>> objective = ws.Objective(sim, cart, {"controls": np.zeros((10, 1, 1))}, bounds={"controls": "model"})
+    >>> objective
+    Objective(variables={controls: (10, 1, 1)}, steps=10, worlds=1)
+    >>> loss, gradient = objective(objective.x0)
+    >>> loss, gradient.shape, bool((gradient > 0).all())
+    (0.0, (10,), True)
     """
 
     sim: "Simulator"
@@ -168,12 +181,12 @@ class Objective:
 
     @property
     def x0(self) -> np.ndarray:
-        """The starting values, packed."""
+        """The initial values, packed: array (n,)."""
         return self.pack(self.start)
 
     @property
     def bounds(self) -> list[tuple[float, float]] | None:
-        """One (low, high) per entry of x, or None where nothing is bounded."""
+        """A list of (low, high) per entry of x, or None where nothing is bounded."""
         if not self._bounds:
             return None
         sides = [{name: self._bounds.get(name, (-np.inf, np.inf))[i] for name in self.start} for i in (0, 1)]
@@ -181,11 +194,48 @@ class Objective:
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
     def pack(self, values: dict[str, Any]) -> np.ndarray:
-        """Pack values by name into one flat vector, in units of `scale`."""
+        """Pack values by name into one flat vector, in units of `scale`.
+
+        Parameters
+        ----------
+        values : dict of str to array
+            A value for every variable, shaped as its initial value.
+
+        Returns
+        -------
+        array (n,)
+            The vector x.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", requires_grad=True)
+        >>> variables = {"q": np.zeros(2), "body_mass": [1.0, 0.1]}
+        >>> objective = ws.Objective(sim, lambda t: t.q[t.steps, :, 0], variables, steps=2, scale={"body_mass": 0.1})
+        >>> objective.pack({"q": [0.0, 0.5], "body_mass": [2.0, 0.1]}).round(6).tolist()
+        [0.0, 0.5, 20.0, 1.0]
+        """
         return np.concatenate([np.ravel(np.asarray(values[name], float)) / self.scale[name] for name in self.start])
 
     def unpack(self, x: Numbers) -> dict[str, np.ndarray]:
-        """Unpack a flat vector into values by name, shaped as the starting values."""
+        """Unpack a flat vector into values by name.
+
+        Parameters
+        ----------
+        x : array (n,)
+            The vector.
+
+        Returns
+        -------
+        dict of str to array
+            Values by name, shaped as the initial values.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", requires_grad=True)
+        >>> objective = ws.Objective(sim, lambda t: t.q[t.steps, :, 0], {"q": np.zeros(2)}, steps=2, scale={"q": 0.1})
+        >>> objective.unpack([1.0, 2.0])
+        {'q': array([0.1, 0.2])}
+        """
         ends = np.cumsum([value.size for value in self.start.values()])
         parts = np.split(np.asarray(x, float), ends[:-1])
         pairs = zip(self.start.items(), parts, strict=True)
@@ -193,13 +243,49 @@ class Objective:
 
     @holds
     def rollout(self, x: Numbers) -> Trajectory:
-        """The trajectory at x, without gradients."""
+        """Roll out the motion at x, without gradients.
+
+        Parameters
+        ----------
+        x : array (n,)
+            The variables.
+
+        Returns
+        -------
+        Trajectory
+            The trajectory. Parameters among the variables stay written into `sim.parameters`.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", requires_grad=True)
+        >>> objective = ws.Objective(sim, lambda t: t.q[t.steps, :, 0], {"q": np.zeros(2)}, steps=2)
+        >>> objective.rollout([0.0, 0.1]).q.shape
+        (3, 1, 2)
+        """
         inputs = Inputs(self.sim, self.arrays(x))
         return self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
 
     @holds
     def __call__(self, x: Numbers) -> tuple[float, np.ndarray]:
-        """Loss and gradient at x."""
+        """Compute the loss and its gradient.
+
+        Parameters
+        ----------
+        x : array (n,)
+            The variables.
+
+        Returns
+        -------
+        loss : float
+            The loss, summed over the worlds.
+        gradient : array (n,)
+            The gradient with respect to x.
+
+        Warns
+        -----
+        UserWarning
+            Once: a world's gradient is exactly zero, because the loss depends on bodies that no variable reaches.
+        """
         arrays = self.arrays(x)
         loss, found = self._taped(arrays)
         self._warn_of_unreached(arrays, found)
@@ -223,7 +309,26 @@ class Objective:
             )
 
     def pack_gradient(self, found: dict[str, np.ndarray]) -> np.ndarray:
-        """The gradient with respect to x, from gradients by name that have the worlds' axis."""
+        """Pack gradients by name into the gradient with respect to x.
+
+        Parameters
+        ----------
+        found : dict of str to array
+            By name the gradient of every variable, with the worlds' axis. It is summed over the worlds for a shared
+            variable.
+
+        Returns
+        -------
+        array (n,)
+            The gradient.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, device="cpu", requires_grad=True)
+        >>> objective = ws.Objective(sim, lambda t: t.q[t.steps, :, 0], {"q": np.zeros(2)}, steps=2)
+        >>> objective.pack_gradient({"q": np.array([[1.0, 2.0], [3.0, 4.0]])}).tolist()
+        [4.0, 6.0]
+        """
         parts = []
         for name, value_at_start in self.start.items():
             gradient = found[name]
@@ -234,11 +339,28 @@ class Objective:
 
     @holds
     def unreached(self, x: Numbers | None = None) -> tuple[tuple[str, ...], ...]:
-        """The bodies of each world that the loss depends on and that no variable reaches, by name.
+        """Find the bodies that the loss depends on and that no variable reaches.
 
-        Nothing that depends on the variables touches them in the motion at x (default: `x0`), and the gradient is that
-        of the rest of the loss. An empty tuple: all is reached. Cost: a rollout with its backward pass for each tree of
-        the model that the loss depends on. A call warns of such bodies where a world's gradient is exactly zero.
+        Parameters
+        ----------
+        x : array (n,), optional
+            The variables. Default: `x0`.
+
+        Returns
+        -------
+        tuple of tuples of str
+            For each world the names of these bodies; an empty tuple where all are reached.
+
+        Notes
+        -----
+        Nothing that depends on the variables touches these bodies in the motion at x, and the gradient is that of the
+        rest of the loss. Cost: a rollout with its backward pass for each tree of the model that the loss depends on.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", requires_grad=True)
+        >>> ws.Objective(sim, lambda t: t.q[t.steps, :, 0], {"q": np.zeros(2)}, steps=2).unreached()
+        ((),)
         """
         return unreached(self, self.arrays(self.x0 if x is None else x))
 
@@ -251,35 +373,40 @@ class Objective:
         hop_steps: int = HOP_STEPS,
         tolerance: float = TOLERANCE,
     ) -> GradientTrust:
-        """Whether the gradient at x shows where the loss goes, world by world: see `GradientTrust`.
-
-            print(objective.trust(x))                     # kinks, hops, disagreement of every world
-            objective.trust(x).trusted                    # (worlds,) bool
+        """Tell for each world whether the gradient shows where the loss goes.
 
         The report counts the kinks that the motion at x crosses. It also compares the tape's derivative along each
         world's own gradient with a central difference as wide as a step of an optimizer.
 
         Parameters
         ----------
-        x : array, optional
-            The packed variables. Default: `x0`.
+        x : array (n,), optional
+            The variables. Default: `x0`.
         relative_step : float
-            The largest change of a variable to either side. The unit of an entry of a parameter is its own size (a
+            Largest change of a variable to either side. The unit of an entry of a parameter is its own size (a
             parameter that is 0 does not change), of a control the largest control, of q and v one unit of `scale`.
+            Default: 0.03.
         hop_steps : int
-            A pair of geoms that parts and touches again within this number of steps hops. 0: no pair does.
+            A pair of geoms that parts and touches again within this number of steps hops. 0: no pair does. Default: 10.
         tolerance : float
-            The largest disagreement of a trusted world.
+            Largest disagreement of a trusted world. Default: 0.2.
 
         Returns
         -------
         GradientTrust
-            The report. A loss of one number per world, an array (worlds,), is compared world by world. Any other loss
-            is compared as a sum.
+            The report; `print` shows it as a table. A loss of one number per world, an array (worlds,), is compared
+            world by world. Any other loss is compared as a sum.
 
         Notes
         -----
         Cost: one gradient and three rollouts, one of them read step by step on the host.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), dtype="float64", device="cpu", requires_grad=True)
+        >>> objective = ws.Objective(sim, lambda t: t.q[t.steps, :, 0], {"v": np.zeros(2)}, steps=5)
+        >>> objective.trust().trusted.tolist()
+        [True]
         """
         options = checked_options(relative_step, hop_steps, tolerance)
         arrays = self.arrays(self.x0 if x is None else x)
@@ -307,12 +434,57 @@ class Objective:
         return value, {name: x.numpy().astype(float) for name, x in run.gradients(grads=seeds).items()}
 
     def arrays(self, x: Numbers) -> dict[str, Array]:
-        """All inputs of the rollout at x by name, with the worlds' axis."""
+        """Make all inputs of the rollout at x.
+
+        Parameters
+        ----------
+        x : array (n,)
+            The variables.
+
+        Returns
+        -------
+        dict of str to array
+            Inputs by name on the simulator's device, with the worlds' axis: the variables and the fixed inputs.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, device="cpu", requires_grad=True)
+        >>> objective = ws.Objective(sim, lambda t: t.q[t.steps, :, 0], {"q": np.zeros(2)}, steps=2)
+        >>> objective.arrays([0.0, 0.1])["q"].shape
+        (2, 2)
+        """
         values = {n: device_array(self.sim, n, value, self.shapes[n]) for n, value in self.unpack(x).items()}
         return self._fixed | values
 
     def seeds(self, tape: wp.Tape, trajectory: Trajectory) -> tuple[np.ndarray, dict[Array, Array]]:
-        """The loss of a trajectory, and the seeds of a backward pass. `tape` records a Warp loss."""
+        """Compute the loss of a trajectory, and the seeds of a backward pass.
+
+        Parameters
+        ----------
+        tape : wp.Tape
+            The tape that has recorded the rollout. A Warp loss is recorded on it too.
+        trajectory : Trajectory
+            The trajectory.
+
+        Returns
+        -------
+        loss : array
+            What the loss function returned, as a NumPy array.
+        seeds : dict of array to array
+            Gradients of the loss by array, for `tape.backward(grads=seeds)`.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", requires_grad=True)
+        >>> objective = ws.Objective(sim, lambda t: t.q[t.steps, :, 0], {"q": np.zeros(2)}, steps=2)
+        >>> state = sim.state(q=[0.1, 0.0])
+        >>> with wp.Tape() as tape:
+        ...     trajectory = sim.rollout(state, steps=2)
+        >>> loss, seeds = objective.seeds(tape, trajectory)
+        >>> tape.backward(grads=seeds)
+        >>> loss.round(3).tolist(), state.q.grad.numpy()[0, 0].round(3).item()
+        ([0.1], 1.0)
+        """
         return self._warp_loss(tape, trajectory) if self.framework == "warp" else self._torch_loss(trajectory)
 
     def _warp_loss(self, tape: wp.Tape, trajectory: Trajectory):

@@ -23,11 +23,18 @@ LISTED = 6  # worlds named in a message
 
 
 class GradientReport:
-    """Filled by `tape.backward`, for a rollout with `gradient_norms=True`.
+    """Size of the gradient in every step and world, from a rollout with `gradient_norms=True`.
 
-    `norms (steps + 1, worlds)` on the device: ‖∂loss/∂(q, v)‖ of the state after each step; row 0 is the initial state.
-    `flags (steps, worlds)`: NONFINITE where a world stood still during that step. No gradient passes through such a
-    step.
+    `tape.backward` fills it. `print` shows it as a table.
+
+    Attributes
+    ----------
+    norms : array (steps + 1, worlds)
+        ‖∂loss/∂(q, v)‖ of the state after each step, on the device. Row 0 is the initial state.
+    flags : array (steps, worlds) of int
+        NONFINITE where a world stood still during that step. No gradient passes through such a step.
+    steps, worlds : int
+        Number of steps and of worlds.
     """
 
     device: Device
@@ -56,7 +63,7 @@ class GradientReport:
 
     @property
     def norms(self) -> Array:
-        """‖∂loss/∂(q, v)‖ `(steps + 1, worlds)`; raises before the backward pass."""
+        """‖∂loss/∂(q, v)‖ after each step, array (steps + 1, worlds). Raises `ValueError` before the backward pass."""
         if not self._passed:
             raise ValueError("gradient norms exist after tape.backward(...)")
         return self._norms
@@ -76,17 +83,17 @@ class GradientReport:
         launch(gradient.norm, self._norms.dtype, self.worlds, inputs, device=state.q.device)
 
     def frozen_from(self) -> np.ndarray:
-        """`(worlds,)`: the first step (from 1) in which a world did not move because it was not finite; 0 for none."""
+        """First step (from 1) in which a world did not move because it was not finite, array (worlds,); 0: none."""
         still = self.flags.numpy() & int(NONFINITE) != 0
         return np.where(still.any(axis=0), still.argmax(axis=0) + 1, 0)
 
     def broken_at(self) -> np.ndarray:
-        """`(worlds,)`: the last state (a step number) without a finite gradient, where trouble began; -1: none."""
+        """Last step whose state has no finite gradient, where trouble began, array (worlds,); -1: none."""
         bad = ~np.isfinite(self.norms.numpy())
         return np.where(bad.any(axis=0), self.steps - bad[::-1].argmax(axis=0), -1)
 
     def check(self) -> None:
-        """Raise `FloatingPointError` that names the worlds and steps where a gradient is not finite."""
+        """Raise `FloatingPointError` with the worlds and steps where a gradient is not finite."""
         broken = self.broken_at()
         if (broken >= 0).any():
             raise FloatingPointError(_named("gradient is not finite in", broken, broken >= 0, "state after step"))

@@ -48,37 +48,43 @@ def rollout(
     every: int = 1,
     checkpoint_every: int | None = None,
 ):
-    """Positions and velocities of a rollout from (q, v).
-
-    Reverse mode needs a simulator with `requires_grad=True`. Forward mode goes step by step (`Simulator.jvp`).
+    """Roll out a motion as a differentiable function of tensors.
 
     Parameters
     ----------
     sim : Simulator
-        The simulator. Tensors have its dtype and device. A tensor without the worlds' axis is shared by all worlds.
+        The simulator. Tensors have its dtype and device. All worlds share a tensor without the worlds' axis. Reverse
+        mode needs `requires_grad=True`.
     q : tensor (worlds, nq)
         Initial positions.
     v : tensor (worlds, nv)
         Initial velocities.
     controls : tensor (steps, worlds, nu) or callable, optional
         Controls of every step, or a function `policy(q, v)` of tensors that returns (worlds, nu). With `activation` it
-        is `policy(q, v, activation)`. A policy, or no controls, needs `steps`.
+        is `policy(q, v, activation)`. A policy, or no controls, needs `steps`. Default: none.
     mocap : tensor (steps, worlds, nmocap, 7), optional
-        Poses of the mocap bodies in every step. Default: where the model has them.
+        Poses of the mocap bodies in every step. Default: those of the model.
     steps : int, optional
-        Number of steps, where `controls` does not give it.
+        Number of steps. Default: that of `controls` or `mocap`.
     activation : tensor (worlds, na), optional
-        Initial activations. Default: zero.
-    parameters : dict, optional
-        Physical parameters by name (`{"body_mass": m}`). They are written into `sim.parameters` and stay there.
-    substeps, every, checkpoint_every : int
-        As in `Simulator.rollout`.
+        Initial activations. Default: 0.
+    parameters : dict of str to tensor, optional
+        Physical parameters by name. They are written into `sim.parameters` and stay there. Default: the present ones.
+    substeps : int
+        Substeps of each step. Default: 1.
+    every : int
+        Steps from one row of the result to the next. Default: 1.
+    checkpoint_every : int, optional
+        Steps from one checkpoint to the next, as in `Simulator.rollout`. Not with a policy. Default: none.
 
     Returns
     -------
-    tuple of tensors
-        `q (rows, worlds, nq)` and `v (rows, worlds, nv)`, and with `activation` the activations `(rows, worlds, na)`.
-        Row 0 is the initial state.
+    q : tensor (rows, worlds, nq)
+        Positions. Row 0 is the initial state.
+    v : tensor (rows, worlds, nv)
+        Velocities.
+    activation : tensor (rows, worlds, na)
+        Activations, if `activation` is given.
 
     Raises
     ------
@@ -89,7 +95,19 @@ def rollout(
 
     Notes
     -----
-    Changes of q are changes of its coordinates; the length of a quaternion has no effect.
+    Changes of q are changes of its coordinates; the length of a quaternion has no effect. Forward mode goes step by
+    step (`Simulator.jvp`).
+
+    Examples
+    --------
+    >>> import torch
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, device="cpu", requires_grad=True)
+    >>> q, v = torch.zeros(2, 2), torch.zeros(2, 2)
+    >>> controls = torch.zeros(5, 2, 1, requires_grad=True)
+    >>> positions, velocities = ws.torch.rollout(sim, q, v, controls)
+    >>> positions[-1, :, 0].sum().backward()
+    >>> positions.shape, controls.grad.shape
+    (torch.Size([6, 2, 2]), torch.Size([5, 2, 1]))
     """
     if callable(controls):
         if checkpoint_every is not None:
@@ -117,10 +135,58 @@ def _found(sim, given: dict, parameters: dict | None, steps: int, options: dict)
 
 
 def step(sim, q, v, control=None, *, activation=None, mocap=None, parameters: dict | None = None, substeps: int = 1):
-    """q and v after one step, and with `activation` the activations.
+    """Make one step as a differentiable function of tensors.
 
-    `control (worlds, nu)`, `mocap (worlds, nmocap, 7)`; the rest is as in `rollout`. Only the tensors returned are
-    carried from step to step. The rest of the state is not, for instance `jump` of the variational integrator.
+    Parameters
+    ----------
+    sim : Simulator
+        The simulator. Tensors have its dtype and device. All worlds share a tensor without the worlds' axis. Reverse
+        mode needs `requires_grad=True`.
+    q : tensor (worlds, nq)
+        Positions.
+    v : tensor (worlds, nv)
+        Velocities.
+    control : tensor (worlds, nu), optional
+        Controls. Default: none.
+    activation : tensor (worlds, na), optional
+        Activations. Default: 0.
+    mocap : tensor (worlds, nmocap, 7), optional
+        Poses of the mocap bodies. Default: those of the model.
+    parameters : dict of str to tensor, optional
+        Physical parameters by name. They are written into `sim.parameters` and stay there. Default: the present ones.
+    substeps : int
+        Substeps of the step. Default: 1.
+
+    Returns
+    -------
+    q : tensor (worlds, nq)
+        Positions after the step.
+    v : tensor (worlds, nv)
+        Velocities after the step.
+    activation : tensor (worlds, na)
+        Activations after the step, if `activation` is given.
+
+    Raises
+    ------
+    NotImplementedError
+        A derivative of a derivative is asked for.
+    ValueError
+        A shape, dtype or device is wrong.
+
+    Notes
+    -----
+    A sequence of calls carries these tensors alone from step to step. The rest of the state is not carried on, for
+    instance `jump` of the variational integrator.
+
+    Examples
+    --------
+    >>> import torch
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, device="cpu", requires_grad=True)
+    >>> v = torch.zeros(2, 2, requires_grad=True)
+    >>> q, _ = ws.torch.step(sim, torch.zeros(2, 2), v)
+    >>> q[:, 0].sum().backward()
+    >>> bool(torch.allclose(v.grad[:, 0], torch.tensor(sim.dt), rtol=0.01))                 # dq/dv = dt
+    True
     """
     controls, mocap = (None if x is None else x[None] for x in (control, mocap))
     given = {"q": q, "v": v, "activation": activation, "controls": controls, "mocap": mocap}
@@ -128,9 +194,26 @@ def step(sim, q, v, control=None, *, activation=None, mocap=None, parameters: di
 
 
 class Module(torch.nn.Module):
-    """A simulator as a layer. `forward` is `rollout`; the named parameters are trainable.
+    """A simulator as a layer of a network: `forward` is `ws.torch.rollout`.
 
-    `parameters`: names. `shared`: one value for all worlds (that of world 0) instead of one per world.
+    Parameters
+    ----------
+    sim : Simulator
+        The simulator, made with `requires_grad=True`.
+    parameters : sequence of str
+        Names of physical parameters that are trainable. Default: none.
+    shared : bool
+        Whether all worlds share one value, that of world 0; else each world has its own. Default: True.
+
+    Examples
+    --------
+    >>> import torch
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, device="cpu", requires_grad=True)
+    >>> layer = ws.torch.Module(sim, ["body_mass"])
+    >>> positions, velocities = layer(torch.zeros(2, 2), torch.zeros(2, 2), torch.ones(5, 2, 1))
+    >>> positions[-1].sum().backward()
+    >>> layer.body_mass.grad.shape
+    torch.Size([2])
     """
 
     def __init__(self, sim, parameters=(), shared: bool = True):
@@ -142,7 +225,32 @@ class Module(torch.nn.Module):
             self.register_parameter(name, torch.nn.Parameter(values[0].clone() if shared else values))
 
     def forward(self, q, v, controls=None, **options):
-        """See `rollout`."""
+        """Roll out a motion with the trainable parameters.
+
+        Parameters
+        ----------
+        q : tensor (worlds, nq)
+            Initial positions.
+        v : tensor (worlds, nv)
+            Initial velocities.
+        controls : tensor (steps, worlds, nu) or callable, optional
+            Controls, as in `ws.torch.rollout`. Default: none.
+        **options : Any
+            Further arguments of `ws.torch.rollout`.
+
+        Returns
+        -------
+        tuple of tensors
+            As `ws.torch.rollout` returns them.
+
+        Examples
+        --------
+        >>> import torch
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", requires_grad=True)
+        >>> layer = ws.torch.Module(sim)
+        >>> layer(torch.zeros(2), torch.zeros(2), steps=3)[0].shape
+        torch.Size([4, 1, 2])
+        """
         values = {name: getattr(self, name) for name in self.names}
         return rollout(self.sim, q, v, controls, parameters=values, **options)
 

@@ -41,27 +41,48 @@ FLAGS = {
 
 @dataclasses.dataclass(repr=False)
 class GradientTrust:
-    """The result of `Objective.trust` and `check_gradients(trust=True)`. Arrays are (worlds,). `str()` is the table.
+    """Whether gradients are useful, world by world: the report of `Objective.trust` and `check_gradients(trust=True)`.
 
-    Counts run from the end of the first step to that of the last. With substeps, they read the last substep of each
-    step. A contact counts while it pushes. Each contact point of a pair counts by itself (a box on a plane has four).
+    `print` shows it as a table. Counts run from the end of the first step to that of the last. With substeps, they read
+    the last substep of each step. A contact counts while it pushes. Each contact point of a pair counts by itself (a
+    box on a plane has four).
 
-    - `made`, `broken`: contacts that push and did not in the step before, and the reverse.
-    - `slips`: changes between sticking and sliding of a contact that pushes in both steps.
-    - `stops`: joint stops that begin or cease to push.
-    - `hops`: pairs of geoms that part and touch again within `hop_steps` steps (0: none do).
-    - `impacts`: impacts that steps resolve (`time_of_impact`). The motion has a slope there, so that contacts that
-      impacts make or break are not counted above.
-    - `other_impacts`: whether an end of the difference has a different number of impacts. The loss may jump in between.
-    - `slope`: the tape's derivative of the loss along its own gradient, per unit of relative change.
-    - `difference`: the central difference along the same line, `relative_step` wide to either side.
-    - `disagreement`: |slope - difference| over the largest size of slope, difference and the two one-sided differences
-      (0: none, 1: one of the two is noise, 2: opposite).
-    - `flags`: the sticky flags of the motion.
-    - `unreached`: for each world the bodies that the loss depends on and no variable reaches (`Objective.unreached`);
-      empty for `check_gradients`.
-    - `per_world`: whether the loss is one number per world. If not, slope and difference are those of the sum, the same
-      in every world.
+    Attributes
+    ----------
+    made, broken : array (worlds,) of int
+        Contacts that push and did not in the step before, and the reverse.
+    slips : array (worlds,) of int
+        Changes between sticking and sliding of a contact that pushes in both steps.
+    stops : array (worlds,) of int
+        Joint stops that begin or cease to push.
+    hops : array (worlds,) of int
+        Pairs of geoms that part and touch again within `hop_steps` steps.
+    impacts : array (worlds,) of int
+        Impacts that steps resolve (`time_of_impact`). The motion has a slope there, so that contacts that impacts make
+        or break are not counted above.
+    other_impacts : array (worlds,) of bool
+        Whether an end of the difference has a different number of impacts. The loss may jump in between.
+    slope : array (worlds,)
+        The tape's derivative of the loss along its own gradient, per unit of relative change.
+    difference : array (worlds,)
+        The central difference along the same line, `relative_step` wide to either side.
+    disagreement : array (worlds,)
+        |slope − difference| over the largest size of slope, difference and the two one-sided differences. 0: none, 1:
+        one of the two is noise, 2: opposite.
+    flags : array (worlds,) of int
+        The sticky flags of the motion.
+    steps : int
+        Number of steps of the motion.
+    relative_step, tolerance : float
+        As given to `Objective.trust`.
+    hop_steps : int
+        As given to `Objective.trust`.
+    per_world : bool
+        Whether the loss is one number per world. If not, slope and difference are those of the sum, the same in every
+        world.
+    unreached : tuple of tuples of str
+        For each world the bodies that the loss depends on and no variable reaches (`Objective.unreached`). Empty for
+        `check_gradients`.
     """
 
     made: np.ndarray
@@ -84,13 +105,14 @@ class GradientTrust:
 
     @property
     def kinks(self) -> np.ndarray:
-        """Kinks that the motion crosses: contacts made and broken, changes between sticking and sliding, stops."""
+        """Number of kinks that the motion crosses, array (worlds,): made, broken, slips and stops together."""
         return self.made + self.broken + self.slips + self.stops
 
     @property
     def trusted(self) -> np.ndarray:
-        """`(worlds,)` bool: disagreement within the tolerance, no hop, no flag, no zero gradient with bodies unreached.
+        """Worlds whose gradient can be trusted, array (worlds,) of bool.
 
+        These have a disagreement within the tolerance, no hop, no flag, and no zero gradient with bodies unreached.
         Kinks alone do no harm.
         """
         good = (self.disagreement <= self.tolerance) & (self.hops == 0) & (self.flags == 0)

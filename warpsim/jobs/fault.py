@@ -23,26 +23,36 @@ from warpsim.state import State
 
 @dataclasses.dataclass(eq=False)
 class Fault:
-    """A world that raised a flag, loaded from the store that `on_fault` wrote, ready to be stepped again.
+    """A world that raised a flag, loaded by `ws.load_fault`, ready to be stepped again.
 
     Attributes
     ----------
     sim : Simulator
-        A simulator of one world, with the original options and parameters.
+        A simulator of one world with the original options and parameters.
     state : State
         The state before the step.
-    inputs : dict
-        Inputs of the step: control (1, nu), tau (1, nv), and wrench (1, nbody, 6) if it had one.
+    inputs : dict of str to array
+        Inputs of the step: `control` (1, nu), `tau` (1, nv), and `wrench` (1, nbody, 6) if it had one.
     substeps : int
         Substeps of the step.
-    after : dict
+    after : dict of str to array
         The state after the step, as NumPy arrays by name.
     world : int
-        The original index of the world.
+        Index of the world in the original simulator.
     raised : int
-        The flags that the step raised.
-    contacts : dict
-        Contact points of the step as arrays by name: geoms, feature, point, frame, phi, impulse.
+        Flags that the step raised, as bits.
+    contacts : dict of str to array
+        Contact points of the step: `geoms`, `feature`, `point`, `frame`, `phi` and `impulse`.
+
+    Examples
+    --------
+    >>> import pathlib, warnings
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", on_fault="faults")
+    >>> with warnings.catch_warnings(action="ignore"):              # it warns of the fault
+    ...     _ = sim.step(sim.state(v=[0, 1e30]))
+    >>> fault = ws.load_fault(next(pathlib.Path("faults").iterdir()), device="cpu")
+    >>> bool(fault.raised & ws.NONFINITE), fault.world, fault.state.v.numpy().shape
+    (True, 0, (1, 2))
     """
 
     sim: "object"
@@ -55,11 +65,56 @@ class Fault:
     contacts: dict[str, np.ndarray]
 
     def step(self, state: State | None = None) -> State:
-        """Repeat the step, from its state or from another."""
+        """Repeat the step, from its own state or from another.
+
+        Parameters
+        ----------
+        state : State, optional
+            The state to step, of `sim`. Default: the state before the step.
+
+        Returns
+        -------
+        State
+            The state after the step. `sim.diagnostics` has its diagnostics.
+
+        Examples
+        --------
+        >>> import pathlib, warnings
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", on_fault="faults")
+        >>> with warnings.catch_warnings(action="ignore"):              # it warns of the fault
+        ...     _ = sim.step(sim.state(v=[0, 1e30]))
+        >>> fault = ws.load_fault(next(pathlib.Path("faults").iterdir()), device="cpu")
+        >>> fault.same(fault.step())
+        True
+        """
         return self.sim.step(self.state if state is None else state, **self.inputs, substeps=self.substeps)
 
     def replay(self, steps: int) -> tuple[list[dict[str, Any]], bool]:
-        """Diagnostics of `steps` steps, the faulty one first, and whether that step has the original bits."""
+        """Repeat the step and go on with the same inputs.
+
+        Parameters
+        ----------
+        steps : int
+            Number of steps. The first is the one that raised the flag.
+
+        Returns
+        -------
+        rows : list of dict
+            For each step the time, the largest velocity, the diagnostics, and the names of the flags.
+        again : bool
+            Whether the first step ended with the original bits.
+
+        Examples
+        --------
+        >>> import pathlib, warnings
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", on_fault="faults")
+        >>> with warnings.catch_warnings(action="ignore"):              # it warns of the fault
+        ...     _ = sim.step(sim.state(v=[0, 1e30]))
+        >>> fault = ws.load_fault(next(pathlib.Path("faults").iterdir()), device="cpu")
+        >>> rows, again = fault.replay(3)
+        >>> [row["flags"] for row in rows], again
+        (['NONFINITE', 'NONFINITE', 'NONFINITE'], True)
+        """
         state, rows, again = self.state, [], False
         for step in range(steps):
             state = self.step(state)
@@ -74,11 +129,11 @@ class Fault:
         return rows, again
 
     def unresolved_pair(self) -> str:
-        """The pair of geoms that raised UNRESOLVED and their speed, in the substep that raised it."""
+        """Names of the two geoms whose pair raised UNRESOLVED, with their speed in that substep, as text."""
         return pair_of_substep(self.sim, self.state, self.inputs, self.substeps)
 
     def contact_rows(self) -> list[dict[str, Any]]:
-        """One row per contact point of the step."""
+        """A list with one dict per contact point of the step: geoms, distance [m], point [m] and impulse [N s]."""
         names, found = self.sim.model.geom_names, self.contacts
         return [
             {
@@ -91,7 +146,28 @@ class Fault:
         ]
 
     def same(self, state: State) -> bool:
-        """Whether a state has the same bits as the stored state after the step."""
+        """Whether a state has the same bits as the stored state after the step.
+
+        Parameters
+        ----------
+        state : State
+            A state of `sim`.
+
+        Returns
+        -------
+        bool
+            True if all arrays have the same bits.
+
+        Examples
+        --------
+        >>> import pathlib, warnings
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", on_fault="faults")
+        >>> with warnings.catch_warnings(action="ignore"):              # it warns of the fault
+        ...     _ = sim.step(sim.state(v=[0, 1e30]))
+        >>> fault = ws.load_fault(next(pathlib.Path("faults").iterdir()), device="cpu")
+        >>> fault.same(fault.step())
+        True
+        """
         found = checkpoint_arrays(self.sim, state)
         return all(
             np.array_equal(found[name], array, equal_nan=array.dtype.kind == "f") for name, array in self.after.items()
@@ -122,7 +198,35 @@ def _stored_arrays(group, model) -> dict[str, np.ndarray]:
 def load_fault(path: PathLike, device: DeviceName | None = None, sim: "Simulator | None" = None) -> Fault:
     """Load a fault: the store of one world that a simulator with `on_fault` has written.
 
-    `sim`: a Simulator of one world, needed for a user-defined solver. Raises `StoreError`.
+    Parameters
+    ----------
+    path : path
+        Folder of the fault.
+    device : str, optional
+        Name of the Warp device of the new simulator. Default: of the run's kind (CPU or CUDA).
+    sim : Simulator, optional
+        A simulator of one world to use in place of a new one. A user-defined solver needs it. Default: a new one with
+        the stored options.
+
+    Returns
+    -------
+    Fault
+        The world before and after the step, and a simulator that can repeat it.
+
+    Raises
+    ------
+    StoreError
+        The folder is no store, is damaged, or holds a trajectory.
+
+    Examples
+    --------
+    >>> import pathlib, warnings
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", on_fault="faults")
+    >>> with warnings.catch_warnings(action="ignore"):              # it warns of the fault
+    ...     _ = sim.step(sim.state(v=[0, 1e30]))
+    >>> fault = ws.load_fault(next(pathlib.Path("faults").iterdir()), device="cpu")
+    >>> fault
+    Fault(NONFINITE in world 0, 0 contacts)
     """
     store = Store(path, "r")
     if not store.run or "fault" not in store.root:

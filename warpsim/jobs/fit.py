@@ -12,11 +12,37 @@ from warpsim.simulator import Simulator
 
 
 def fit_worlds(model: Model, device: DeviceName | None = None, *, memory: int | None = None, **options: Any) -> int:
-    """The number of worlds of `model` that one `Simulator` with these options can have on a device.
+    """Find the largest number of worlds that fits into the memory of a device.
 
-    `memory` [bytes]: what the simulator may use. Default: nine tenths of the memory that is free now. `options`: those
-    of `Simulator`, except `worlds`. Two states are included; further states, trajectories and the records of a tape are
-    not. Raises `MemoryError` if not even one world fits.
+    Parameters
+    ----------
+    model : Model
+        The model.
+    device : str, optional
+        Name of a Warp device. Default: as in `ws.Simulator`.
+    memory : int, optional
+        Memory that the simulator may use [bytes]. Default: nine tenths of the memory that is free now.
+    **options : Any
+        Options of `ws.Simulator`, except `worlds`.
+
+    Returns
+    -------
+    int
+        Number of worlds that one simulator with these options can have. The memory of two states is included, that of
+        further states, trajectories and tapes is not.
+
+    Raises
+    ------
+    MemoryError
+        Not even one world fits.
+    ValueError
+        `worlds` is given.
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("ant"))
+    >>> 100 < ws.fit_worlds(model, "cpu", memory=100_000_000) < 100_000
+    True
     """
     if "worlds" in options:
         raise ValueError("fit_worlds finds the number of worlds; leave worlds= out")

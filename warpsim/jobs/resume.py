@@ -32,13 +32,48 @@ def resume(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> "Trajectory":
-    """Resume an interrupted run from its store. The result has the same bits as an uninterrupted run. Returns its
-    `Trajectory`.
+    """Resume an interrupted run from its store.
 
-    `controls`: the callable of the run, if it had one; its `load_state_dict` restores its state. `sim`: a Simulator of
-    the run's model and worlds, needed for a user-defined solver or integrator. Otherwise one is made on `device` with
-    `threads`, as in `Simulator`. A finished run is only read. A warning says if the machine is of another kind, where
-    last bits may differ. Raises `StoreError` (a `ValueError`).
+    Parameters
+    ----------
+    path : path
+        Store of `sim.rollout(store=…)` or `ws.cluster.rollout`: a folder or a URL.
+    controls : callable, optional
+        The callable that gave the run its controls, if it had one. Its method `load_state_dict` restores its state.
+        Default: the controls that the store describes.
+    sim : Simulator, optional
+        A simulator of the run's model and worlds to use in place of a new one. A user-defined solver or integrator
+        needs it. Default: a new one with the stored options.
+    device : str, optional
+        Name of the Warp device of the new simulator. Default: of the run's kind (CPU or CUDA).
+    threads : int, optional
+        CPU threads of the new simulator. Default: as in `ws.Simulator`.
+    progress : bool or callable, optional
+        Progress bar or callback, as in `Simulator.rollout`. Default: none.
+
+    Returns
+    -------
+    Trajectory
+        The whole trajectory, with the same bits as that of an uninterrupted run. A finished run is only read.
+
+    Raises
+    ------
+    StoreError
+        The store is damaged, or holds no run. `StoreError` is a `ValueError`.
+    ValueError
+        `controls` or `sim` do not go with the run.
+
+    Warns
+    -----
+    UserWarning
+        The machine is of another kind than that of the run, so that the last bits may differ.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, device="cpu")
+    >>> trajectory = sim.rollout(sim.state(), ws.RandomControls(seed=1), steps=20, store="run.zarr")
+    >>> ws.resume("run.zarr").q.shape                              # this run is finished, so it is only read
+    (21, 2, 2)
     """
     if sim is not None and not isinstance(sim, Simulator):
         raise ValueError(f"sim is {short(sim)}; give a Simulator of the run's model and worlds, or None")

@@ -42,50 +42,66 @@ def cem(
     seed: int | Sequence[int] = 0,
     substeps: int = 1,
 ) -> Plan:
-    """Find controls `(knots, worlds, nu)` that lower `cost` from each world of `state`: the best of all samples.
-
-        guess = ws.cem(sim, start, controls, cost, correlation=0.8)     # finds the valley
-        plan = ws.ilqr(sim, start, guess.controls, cost)                # descends to its floor
+    """Find controls that lower a cost by the cross-entropy method: the best of all samples.
 
     Parameters
     ----------
-    sim, state : Simulator, State
-        The simulator and the initial states. Both are only read.
-    controls : array
-        The initial guess `(knots, worlds, nu)`: the first mean.
+    sim : Simulator
+        The simulator, which is only read.
+    state : State
+        The initial states, which are only read.
+    controls : array (knots, worlds, nu)
+        The initial guess: the first mean.
     cost : Cost
         What to lower.
     samples : int
-        Samples per world and iteration. The first is the mean and the second the best so far, both without noise.
-    elites : int
-        Samples that the next mean and standard deviation are taken of; None: a tenth, at least 2. Non-finite samples
-        are never elites.
+        Samples per world and iteration, at least 4. The first is the mean and the second the best so far, both without
+        noise. Default: 64.
+    elites : int, optional
+        Number of samples that the next mean and standard deviation are taken of. Samples that are not finite are never
+        elites. Default: a tenth of the samples, at least 2.
     smoothing : float
-        Share of the present mean and standard deviation in the next ones, from 0 to below 1.
-    noise : float or (nu,)
-        First standard deviation of the controls; None: a quarter of the range.
+        Weight of the present mean and standard deviation in the next ones, in [0, 1). Default: 0.1.
+    noise : float or array (nu,), optional
+        First standard deviation of the controls. Default: a quarter of the control range.
     least_noise : float
-        Least standard deviation, as a fraction of the first.
+        Least standard deviation, as a fraction of the first, in [0, 1). Default: 0.02.
     correlation : float
-        Correlation of the noise from knot to knot, from 0 (white) to below 1.
-    limits : tuple
-        (low, high) within the model's control ranges, which always apply.
+        Correlation of the noise from knot to knot, in [0, 1). Default: 0, white noise.
+    limits : tuple of (low, high), optional
+        Numbers or arrays that broadcast to (worlds, nu), within the model's control ranges, which always apply.
+        Default: the control ranges.
     iterations : int
-        Number of updates of the distribution; each rolls out all samples.
+        Number of updates of the distribution. Each rolls out all samples. Default: 20.
     seed : int or sequence of int
-        The noise depends only on the seed and the world's index: the same call gives the same plan, for any number of
-        worlds.
+        The noise depends only on the seed and the world's index. The same call gives the same plan, for any number of
+        worlds. Default: 0.
     substeps : int
-        Number of parts that a knot's sim.dt is divided into, as in `sim.step`.
+        Number of steps that a knot's `sim.dt` is divided into, as in `sim.step`. Default: 1.
+
+    Returns
+    -------
+    Plan
+        The best controls, their motion and cost. `Plan.history` has the least cost so far, so that it never rises.
 
     Raises
     ------
     ValueError
-        Names the argument.
+        An argument has a value that it may not have, or an actuator has no control range and `noise` and `limits` give
+        none.
 
     Notes
     -----
-    No cost ever rises: `Plan.history` holds the least cost so far.
+    Rubinstein 1999; for control sequences Pinneri et al. 2020 (correlated noise, the best sample is kept). No
+    derivatives are used, so that costs may have any form. Its plan is a good initial guess for `ws.ilqr`.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), dt=0.02, device="cpu")
+    >>> cost = ws.Cost(None, lambda q, v: q[..., :1] - 0.1)                # the cart at 0.1 m
+    >>> plan = ws.cem(sim, sim.state(), np.zeros((20, 1, 1)), cost, samples=16, iterations=5)
+    >>> bool(plan.cost[0] < 0.1 * plan.history[0, 0])
+    True
     """
     u, low, high = checked_problem(sim, state, controls, cost, limits)
     samples, iterations = whole(samples, "samples", 4), whole(iterations, "iterations", 1)

@@ -30,25 +30,43 @@ def total(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost Σ_k `running(q_k, v_k, u_k)` + `terminal(q_T, v_T)` of each world's motion.
-
-        cost = ws.Cost(lambda q, v, u: (0.3 * u, -v[..., 0]))     # ½ ‖0.3 u‖² - forward speed
-        cost = ws.Cost(running, lambda q, v: 10.0 * np.concatenate([model.difference(goal, q), v], -1))
+    """Cost of a motion: Σ_k ℓ(q_k, v_k, u_k) + ℓ_T(q_T, v_T) with ℓ = ½ ‖r‖² + s, in every world.
 
     Parameters
     ----------
-    running, terminal : callable
-        Return residuals r, which cost ½ ‖r‖², or (r, s) with an additional cost s that is not a square (a reward is
-        negative). A second-order model uses only the gradient of s. r may be None.
-    running_jacobian, terminal_jacobian : callable
-        Functions of the same arguments. They return ∂r `(..., residuals, 2 nv + nu)` (terminal: 2 nv) in the order δq,
-        δv, u, or (∂r, ∂s) with ∂s `(..., 2 nv + nu)`. None: central differences.
+    running : callable or None
+        Function of (q, v, u) that returns the residuals r, or (r, s) with a further cost s that is no square (a reward
+        is negative). r may be None. None: no running cost.
+    terminal : callable, optional
+        Function of (q, v) that returns r or (r, s) at the end of the motion. Default: no terminal cost.
+    running_jacobian : callable, optional
+        Function of (q, v, u) that returns ∂r (..., residuals, 2 nv + nu) with respect to (δq, δv, u), or (∂r, ∂s) with
+        ∂s (..., 2 nv + nu). Default: central differences.
+    terminal_jacobian : callable, optional
+        Function of (q, v) that returns ∂r (..., residuals, 2 nv), or (∂r, ∂s). Default: central differences.
+
+    Raises
+    ------
+    ValueError
+        An argument is no function, or both costs are None.
 
     Notes
     -----
-    A running cost gets q `(..., knots, worlds, nq)`, v and u; a terminal cost gets q `(..., worlds, nq)` and v. r has
-    one more axis at the end, s has none. Differences and samples add leading axes, so a reference `(knots, worlds, n)`
-    broadcasts.
+    Functions get NumPy arrays: of a running cost q (..., knots, worlds, nq), v (..., knots, worlds, nv) and u (...,
+    knots, worlds, nu), of a terminal cost q (..., worlds, nq) and v (..., worlds, nv). They return r with one more axis
+    at the end, and s with none. Differences and samples add axes in front, so that a reference (knots, worlds, n)
+    broadcasts. Optimizers use the Gauss-Newton model: gradient Jᵀr + ∇s and Hessian JᵀJ with J = ∂r.
+
+    Examples
+    --------
+    Little control, and forward speed as a reward; at the end q shall be the goal:
+
+    >>> model = ws.load(ws.robots.path("cartpole"))
+    >>> goal = np.array([1.0, 0.0])
+    >>> cost = ws.Cost(lambda q, v, u: (0.3 * u, -v[..., 0]), lambda q, v: 10.0 * model.difference(goal, q))
+    >>> q, v, u = np.zeros((6, 2, 2)), np.zeros((6, 2, 2)), np.ones((5, 2, 1))       # 5 knots, 2 worlds
+    >>> cost.value(q, v, u).round(3).tolist()
+    [50.225, 50.225]
     """
 
     running: Callable | None
@@ -65,7 +83,28 @@ class Cost:
             raise ValueError("a Cost needs a running or a terminal function")
 
     def value(self, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Costs `(..., worlds)` of motions q, v `(..., knots + 1, worlds, n)` under controls u; inf if not finite."""
+        """Compute the cost of a motion in every world.
+
+        Parameters
+        ----------
+        q : array (..., knots + 1, worlds, nq)
+            Positions. Axes in front, such as samples, are kept.
+        v : array (..., knots + 1, worlds, nv)
+            Velocities.
+        u : array (..., knots, worlds, nu)
+            Controls.
+
+        Returns
+        -------
+        array (..., worlds)
+            Costs; infinite where a cost is not finite.
+
+        Examples
+        --------
+        >>> cost = ws.Cost(lambda q, v, u: u)
+        >>> cost.value(np.zeros((4, 1, 2)), np.zeros((4, 1, 2)), np.ones((3, 1, 1))).tolist()
+        [1.5]
+        """
         cost = np.zeros(np.broadcast_shapes(q.shape[:-3], u.shape[:-3]) + (q.shape[-2],))
         if self.running is not None:
             cost = cost + total(_cost(self.running, "running", (q[..., :-1, :, :], v[..., :-1, :, :], u)), -2)
@@ -74,7 +113,34 @@ class Cost:
         return np.where(np.isfinite(cost), cost, np.inf)
 
     def model(self, model: "Model", q: np.ndarray, v: np.ndarray, u: np.ndarray) -> Any:
-        """Gradients, Hessians of a motion: running `(knots, worlds, 2nv + nu, ...)`, terminal `(worlds, 2nv, ...)`."""
+        """Compute gradients and Gauss-Newton Hessians of the cost along a motion.
+
+        Parameters
+        ----------
+        model : Model
+            The model, for its tangent space.
+        q : array (knots + 1, worlds, nq)
+            Positions.
+        v : array (knots + 1, worlds, nv)
+            Velocities.
+        u : array (knots, worlds, nu)
+            Controls.
+
+        Returns
+        -------
+        running : tuple of arrays (knots, worlds, n) and (knots, worlds, n, n)
+            Gradient and Hessian of the running cost with respect to (δq, δv, u), n = 2 nv + nu.
+        terminal : tuple of arrays (worlds, n) and (worlds, n, n)
+            Gradient and Hessian of the terminal cost with respect to (δq, δv), n = 2 nv.
+
+        Examples
+        --------
+        >>> model, cost = ws.load(ws.robots.path("cartpole")), ws.Cost(lambda q, v, u: 2.0 * u)
+        >>> q, v, u = np.zeros((4, 1, 2)), np.zeros((4, 1, 2)), np.ones((3, 1, 1))
+        >>> (gradient, hessian), terminal = cost.model(model, q, v, u)
+        >>> gradient.shape, float(gradient[0, 0, 4].round(6)), float(hessian[0, 0, 4, 4].round(6))
+        ((3, 1, 5), 4.0, 4.0)
+        """
         n = 2 * model.nv
         running = np.zeros((*u.shape[:-1], n + model.nu)), np.zeros((*u.shape[:-1], *[n + model.nu] * 2))
         if self.running is not None:

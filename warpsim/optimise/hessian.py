@@ -42,7 +42,7 @@ class HessianVector:
 
     @property
     def relative_error(self) -> np.ndarray:
-        """`error` over the length of the product."""
+        """`error` divided by the length of the product: array () or (directions,)."""
         length = np.linalg.norm(self.product, axis=-1)
         return np.divide(self.error, length, out=np.where(self.error > 0, np.inf, 0.0), where=length > 0)
 

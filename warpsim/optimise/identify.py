@@ -45,21 +45,32 @@ STILL, SHOWN = 1e-10, 1e-6  # steps below STILL count as none; SHOWN: floor of t
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Identification:
-    """The result of `identify`. `groups` is the number of worlds, or 1 where all share their parameters.
+    """Parameters that `identify` found. `groups` is the number of worlds, or 1 where all worlds share their parameters.
 
-    parameters   name -> (worlds, ...), to assign: `sim.parameters[name] = found.parameters[name]`; "delay": in knots
-    cost         (groups,) ½ Σ ‖r‖²; inf where the motion is not finite
-    history      (iterations + 1, groups) cost before each iteration and after the last
-    status       (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), "untouched"
-                 (the motion depends on none of the unknowns), or "nonfinite"
-    labels       names of the unknowns, entry by entry
-    information  (groups, len(labels), len(labels)) JᵀJ with respect to steps z from the parameters found (masses and
-                 frictions: relative steps; `warpsim/optimise/charts.py`). If residuals are in units of their noise, its
-                 inverse is the covariance of z. An eigenvalue near 0 marks a combination that the motions do not show.
-    unseen       (groups, len(labels)) bool: the motion does not depend on this unknown at all (the friction of a geom
-                 that touches nothing, the mass of a body in free fall), and it is left as it was; `notes` names them
-    start        q (worlds, nq), v (worlds, nv): the initial states, found with `free_start`
-    motion       q (knots + 1, worlds, nq), v: the motion with the parameters found
+    Attributes
+    ----------
+    parameters : dict of str to array (worlds, ...)
+        Values by name, to assign: `sim.parameters[name] = found.parameters[name]`. "delay" is in knots.
+    cost : array (groups,)
+        ½ Σ ‖r‖²; infinite where the motion is not finite.
+    history : array (iterations + 1, groups)
+        Cost before each iteration and after the last.
+    status : array (groups,) of str
+        "converged"; "iterations": all were used; "stalled": no step lowers the cost; "untouched": the motion depends on
+        none of the unknowns; "nonfinite".
+    labels : tuple of str
+        Names of the unknowns, entry by entry.
+    information : array (groups, unknowns, unknowns)
+        JᵀJ with respect to steps z from the parameters found (masses and frictions: relative steps). If residuals are
+        in units of their noise, its inverse is the covariance of z. An eigenvalue near 0 marks a combination that the
+        motions do not show.
+    unseen : array (groups, unknowns) of bool
+        Whether the motion does not depend on this unknown at all, such as the friction of a geom that touches nothing.
+        The unknown is left as it was; `notes` names it.
+    start : tuple of arrays (worlds, nq) and (worlds, nv)
+        The initial states, found with `free_start`.
+    motion : tuple of arrays (knots + 1, worlds, nq) and (knots + 1, worlds, nv)
+        The motion with the parameters found.
     """
 
     parameters: dict[str, np.ndarray]
@@ -105,47 +116,48 @@ def identify(
     tolerance: float = 1e-9,
     substeps: int = 1,
 ) -> Identification:
-    """Find the parameters that minimize the residuals of the motions from `state` under `controls`.
-
-        def residual(q, v):                       # q (..., knots + 1, worlds, nq): measured, in units of the noise
-            return np.concatenate([model.difference(seen_q, q) / 0.005, (v - seen_v) / 0.05], axis=-1)
-
-        found = ws.identify(sim, state, controls, residual, {"body_mass": ["pole"], "joint_damping": None})
+    """Find the physical parameters that minimize the residuals of recorded motions.
 
     Parameters
     ----------
-    sim, state : Simulator, State
-        The simulator, whose parameters are the initial guess, and the initial states. Both are only read.
-    controls : array
-        Controls `(knots, worlds, nu)` of the recorded motions.
-    residual, jacobian : callable
-        Take and return arrays as a `ws.Cost` does. `jacobian` (optional) returns ∂r with respect to (δq, δv).
-    parameters : dict
-        Names of `sim.parameters`, each with its unknown elements (names, indices, or None: all). Of an element with
+    sim : Simulator
+        The simulator, whose parameters are the initial guess. It is only read.
+    state : State
+        The initial states, which are only read.
+    controls : array (knots, worlds, nu)
+        Controls of the recorded motions.
+    residual : callable
+        Function of q (..., knots + 1, worlds, nq) and v (..., knots + 1, worlds, nv) that returns residuals (..., knots
+        + 1, worlds, residuals): model less measurement, in units of the noise.
+    parameters : dict of str to sequence or None
+        Names of `sim.parameters`, each with its unknown elements: names, indices, or None for all. Of an element with
         several numbers a pair takes one: `{"geom_solimp": [("box", 0), ("box", 2)]}`. "inertial" stands for mass, COM
         and inertia of a body together. "delay" stands for the delays d of actuators in knots: controls are held from
-        knot to knot and act d later; each substep has their mean.
-        Masses stay positive, inertias stay those of a positive density, and the rest stays within its bounds.
+        knot to knot and act d later; each substep has their mean. Masses stay positive, inertias stay those of a
+        positive density, and the rest stays within its bounds.
     shared : bool
-        One set of parameters explains all worlds; else each world has its own.
+        Whether one set of parameters explains all worlds. Default: False, each world has its own.
     free_start : bool
-        The initial states are unknown too, one per world, and `state` is their first guess. The residual of the first
-        knot counts then. For measured initial states.
-    history : array
-        Controls `(rows, worlds, nu)` before the first knot, the last row just before it: no delay is longer. None: the
-        first control, held for 10 knots.
-    delay : array
-        First guess of the delays `(worlds, nu)` in knots. None: the whole number of knots, the same for all actuators,
-        that fits best.
+        Whether the initial states are unknown too, one per world, as where they were measured. `state` is then their
+        initial guess, and the residual of the first knot counts. Default: False.
+    history : array (rows, worlds, nu), optional
+        Controls before the first knot, the last row just before it. No delay is longer. Default: the first control,
+        held for 10 knots.
+    delay : array (worlds, nu), optional
+        Initial guess of the delays in knots. Default: the whole number of knots, the same for all actuators, that fits
+        best.
     reversals : bool
-        Dry friction of joints reverses inside a substep, and derivatives are those of the motion, not of the steps
-        (see Notes). It needs a simulator without contact, `solver=ws.NoContact()`.
+        Whether dry friction of joints reverses inside a substep, so that derivatives are those of the motion and not of
+        the steps (see Notes). It needs `solver=ws.NoContact()`. Default: False.
+    jacobian : callable, optional
+        Function of (q, v) that returns ∂r (..., residuals, 2 nv) with respect to (δq, δv). Default: central
+        differences.
     iterations : int
-        Largest number of iterations.
+        Largest number of iterations. Default: 50.
     tolerance : float
-        A world has converged once an iteration lowers its cost by less than this fraction.
+        A group has converged once an iteration lowers its cost by less than this fraction. Default: 1e-9.
     substeps : int
-        Number of parts that sim.dt is divided into.
+        Number of steps that a knot's `sim.dt` is divided into. Default: 1.
 
     Returns
     -------
@@ -155,14 +167,26 @@ def identify(
     Raises
     ------
     ValueError
-        Names the argument.
+        An argument has a value that it may not have.
 
     Notes
     -----
-    In a step, dry friction of a joint has one direction. When the joint turns around, steps err by O(h). Their
-    derivatives are those of friction that reverses at the end of a step; they do not tend to those of the motion as
-    steps get shorter. `reversals` corrects both (`warpsim/optimise/reversals.py`). The motion then has not the bits of
-    `sim.rollout`.
+    Levenberg-Marquardt in coordinates that keep parameters physical. In a step, dry friction of a joint has one
+    direction. When the joint turns around, steps err by O(h). Their derivatives are those of friction that reverses at
+    the end of a step; they do not tend to those of the motion as steps get shorter. `reversals` corrects both. The
+    motion then has not the bits of `sim.rollout`.
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("cartpole"))
+    >>> sim = ws.Simulator(model, dt=0.02, dtype="float64", device="cpu", solver=ws.NoContact())
+    >>> sim.parameters["body_mass"] = mass = [1.0, 1.2] * model.body_mass          # the robot: its pole is heavier
+    >>> start, u = sim.state(q=[0.0, 0.3]), np.ones((20, 1, 1))
+    >>> seen = sim.rollout(start, u).q.numpy()
+    >>> sim.parameters["body_mass"] = model.body_mass                              # what we know of it
+    >>> found = ws.identify(sim, start, u, lambda q, v: (q - seen) / 0.001, {"body_mass": ["pole"]})
+    >>> found.labels, bool(np.allclose(found.parameters["body_mass"][0, 1], mass[1]))
+    (('body_mass[pole]',), True)
     """
     if not isinstance(sim, Simulator):
         raise ValueError(f"sim is a {type(sim).__name__}; give a Simulator")

@@ -74,10 +74,24 @@ VARIANCE_OF_MEDIAN = 9.2
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """One parameter: its value, its intervals, and the value of the robot's file. Units: `unit`.
+    """One parameter that `identify_log` found, with its intervals.
 
-    low, high            95 % interval of this parameter alone
-    all_low, all_high    wider interval: 95 % for all parameters together to lie in theirs (Bonferroni's inequality)
+    Attributes
+    ----------
+    parameter : str
+        Kind: one of "body_mass", "joint_damping", "joint_friction", "joint_armature" and "delay".
+    element : str
+        Name of the body, joint or actuator.
+    value : float
+        The estimate, in `unit`.
+    low, high : float
+        95 % interval of this parameter alone.
+    all_low, all_high : float
+        Wider interval: all parameters together lie in theirs with 95 % (Bonferroni's inequality).
+    file : float
+        The value of the robot's file.
+    unit : str
+        Unit of all values.
     """
 
     parameter: str
@@ -93,20 +107,34 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class RobotIdentification:
-    """The result of `identify_log`.
+    """Parameters of a robot that `identify_log` found, with their intervals.
 
-    estimates   `Estimate` of every parameter that the motion shows
-    unshown     names, as "body_mass[base]", of those that it does not show: left at the file's values
-    model       the robot with the values found (a delay is no part of a model)
-    noise       column -> standard deviation of its residuals
-    whiteness   correlation of neighboring residuals, the largest of all columns: above 0.3 the model lacks something
-                that the robot has, and the intervals are too narrow
-    status      "converged", "iterations", "stalled" or "untouched" of the last fit; "unsettled": shorter steps still
-                moved an estimate, or each restart found a lower cost; "misfit": residuals are larger than the noise
-    moved       largest change of an estimate when steps were halved, in standard deviations (0: `substeps` was given)
-    restarts    decreases of the cost ½ χ² by the restarts, one by one
-    excess      mean square of the residuals over the columns' noise, less 1, and its standard deviation
-    rows, windows, dt   of the log
+    Attributes
+    ----------
+    estimates : tuple of Estimate
+        Every parameter that the motion shows.
+    unshown : tuple of str
+        Parameters that the motion does not show, as "body_mass[base]". They keep the file's values.
+    model : Model
+        The robot with the values found. A delay is no part of a model.
+    noise : dict of str to float
+        By column, the standard deviation of its residuals.
+    whiteness : float
+        Correlation of neighboring residuals, the largest of all columns. Above 0.3 the model lacks something that the
+        robot has, and the intervals are too narrow.
+    status : str
+        "converged"; "iterations", "stalled" or "untouched": how the last fit ended; "unsettled": shorter steps still
+        moved an estimate, or each restart found a lower cost; "misfit": residuals are larger than the noise.
+    moved : float
+        Largest change of an estimate when steps were halved, in standard deviations. 0 where `substeps` was given.
+    restarts : tuple of float
+        How far each restart lowered the cost ½ χ².
+    excess : (float, float)
+        Mean square of the residuals over the columns' noise, less 1, and its standard deviation.
+    rows, windows : int
+        Number of rows of the log, and of windows that it was cut into.
+    dt : float
+        Time from row to row [s].
     """
 
     estimates: tuple[Estimate, ...]
@@ -130,12 +158,12 @@ class RobotIdentification:
 
     @property
     def wider(self) -> float:
-        """How much wider (all_low, all_high) is than (low, high)."""
+        """How much wider the intervals (all_low, all_high) are than (low, high): float."""
         return wider(len(self.estimates))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about what makes the estimates doubtful."""
+        """What makes the estimates doubtful: a tuple of sentences, empty if nothing does."""
         found = []
         if self.moved > SETTLED:
             found.append(
@@ -159,13 +187,37 @@ class RobotIdentification:
         return tuple(found)
 
     def data(self) -> dict[str, Any]:
-        """All of it but the model, as plain data."""
+        """Everything except the model, as a dict of plain data."""
         plain = ("unshown", "noise", "whiteness", "status", "moved", "restarts", "excess", "rows", "windows", "dt")
         found = {"estimates": [dataclasses.asdict(x) for x in self.estimates]}
         return found | {name: getattr(self, name) for name in plain} | {"warnings": list(self.warnings)}
 
     def save(self, path: PathLike) -> None:
-        """Write `data()` as JSON, or with the suffix .xml the model as MJCF."""
+        """Write the result to a file.
+
+        Parameters
+        ----------
+        path : path
+            With the suffix .json: `data()`. With the suffix .xml: the model, as MJCF.
+
+        Raises
+        ------
+        ValueError
+            The suffix is another.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("cartpole"))
+        >>> options = {"dtype": "float64", "device": "cpu", "solver": ws.NoContact(), "integrator": ws.Midpoint()}
+        >>> sim = ws.Simulator(model, dt=0.01, **options)
+        >>> q = sim.rollout(sim.state(q=[0.0, 0.3]), np.ones((100, 1, 1))).q.numpy()[:-1, 0]       # instead of a robot
+        >>> table = np.column_stack([0.01 * np.arange(100), q.round(4), np.ones(100)])
+        >>> np.savetxt("log.csv", table, delimiter=",", header="time,q:slide,q:pivot,u:push", comments="")
+        >>> found = ws.identify_log("log.csv", model, ["joint_damping"], substeps=1, device="cpu")
+        >>> found.save("cartpole.xml")
+        >>> ws.load("cartpole.xml").joint_names
+        ('slide', 'pivot')
+        """
         path = check_file(path, (".json", ".xml"))
         with replacing(path) as new:
             if path.suffix.lower() == ".xml":
@@ -189,48 +241,63 @@ def identify_log(
 ) -> RobotIdentification:
     """Find masses, joint friction, damping, armature and actuator delays of a robot from the CSV log of a motion.
 
-        model = ws.load("arm.urdf", actuators="effort")
-        found = ws.identify_log("log.csv", model)
-        found.estimates[0]                      # Estimate(parameter='body_mass', element='forearm', value=…, low=…, …)
-        found.save("arm_identified.xml")
-
     Parameters
     ----------
     log : path
-        A CSV file. Columns: `time` [s], evenly spaced; `q:JOINT` of every joint [rad or m]; `v:JOINT` [rad/s or m/s],
-        optional; `u:ACTUATOR` of every actuator, the control from that row's time to the next row's. The name of the
-        joint that one actuator drives stands for the actuator.
+        A CSV file with the columns `time` [s], evenly spaced; `q:JOINT` of every joint [rad or m]; `v:JOINT` [rad/s or
+        m/s], optional; and `u:ACTUATOR` of every actuator, the control from that row's time to the next row's. The name
+        of the joint that one actuator drives may stand for the actuator.
     model : Model
-        The robot, of hinges and slides, whose parameters are the first guess.
-    parameters : list of str
-        Which kinds to find, of "body_mass", "joint_damping", "joint_friction", "joint_armature" and "delay".
+        The robot, of hinges and slides. Its parameters are the initial guess.
+    parameters : sequence of str
+        Kinds to find. Default: all of "body_mass", "joint_damping", "joint_friction", "joint_armature" and "delay".
     window : float
-        Length [s] of the windows that the log is cut into.
+        Length of the windows that the log is cut into [s]. Default: 0.5.
     most_delay : int
-        Largest delay, in rows.
-    substeps : int
-        Simulation steps per row. None: steps of at most 1 ms, halved once, and once more if that moves an estimate by
-        more than 0.3 of its standard deviation.
+        Largest delay, in rows. Default: 5.
+    substeps : int, optional
+        Simulation steps per row. Default: steps of at most 1 ms, halved once, and once more if that moves an estimate
+        by more than 0.3 of its standard deviation.
     iterations : int
-        Largest number of iterations of each fit.
-    device, threads
-        As of `Simulator`.
+        Largest number of iterations of each fit. Default: 50.
+    device : str, optional
+        Name of a Warp device. Default: as in `ws.Simulator`.
+    threads : int, optional
+        CPU threads. Default: as in `ws.Simulator`.
 
     Returns
     -------
     RobotIdentification
-        Estimates with 95 % intervals.
+        Estimates with 95 % intervals, and the robot's model with the values found.
 
     Raises
     ------
     ValueError
-        Names the row, the column or the argument.
+        The log or an argument has a value that it may not have. The message names the row, the column or the argument.
 
     Notes
     -----
     Contact is off: record the motion in free space. Intervals assume white noise in the measured columns, a model that
     lacks no effect, and that parameters which the motion does not show have the file's values. A mass that is found
     leaves the inertia about the body's COM as it is.
+
+    Examples
+    --------
+    A log of a pole on a cart, recorded from a simulation:
+
+    >>> model = ws.load(ws.robots.path("cartpole"))
+    >>> options = {"dtype": "float64", "device": "cpu", "solver": ws.NoContact(), "integrator": ws.Midpoint()}
+    >>> sim = ws.Simulator(model, dt=0.01, **options)
+    >>> sim.parameters["joint_damping"] = [0.1, 0.05]                      # the file says 0.1 and 0.002
+    >>> u, noise = np.sin(np.arange(100) / 8.0)[:, None, None], np.random.default_rng(0).normal(0.0, 1e-4, (100, 2))
+    >>> q = sim.rollout(sim.state(q=[0.0, 0.3]), u).q.numpy()[:-1, 0] + noise
+    >>> table = np.column_stack([0.01 * np.arange(100), q, u[:, 0]])
+    >>> header = ",".join(["time", *(f"q:{name}" for name in model.joint_names), f"u:{model.actuator_names[0]}"])
+    >>> np.savetxt("log.csv", table, delimiter=",", header=header, comments="")
+    >>> found = ws.identify_log("log.csv", model, ["joint_damping"], substeps=1, device="cpu")
+    >>> pivot = found.estimates[1]
+    >>> pivot.element, round(pivot.value, 3), pivot.unit, bool(pivot.low < pivot.value < pivot.high)
+    ('pivot', 0.05, 'N m s/rad', True)
     """
     if not isinstance(model, Model):
         raise ValueError(f"model is {short(model)}; give what ws.load returns")

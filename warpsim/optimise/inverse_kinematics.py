@@ -25,9 +25,16 @@ SMALLEST = 1e-12  # shorter steps are not scaled
 
 
 class Reach(typing.NamedTuple):
-    """`q (worlds, nq)`, and the errors of the targets in the given order.
+    """Positions that `reach` found, and their errors. Targets are in the given order.
 
-    `position_error` [m] and `rotation_error` [rad] are (worlds, targets).
+    Attributes
+    ----------
+    q : array (worlds, nq)
+        Positions.
+    position_error : array (worlds, targets)
+        Distance of each body frame's origin from its target [m].
+    rotation_error : array (worlds, targets)
+        Angle between each body frame and its target [rad].
     """
 
     q: np.ndarray
@@ -48,33 +55,53 @@ def reach(
     largest_step: float = 0.3,
     mocap: Numbers | None = None,
 ) -> Reach:
-    """Find positions near `q` at which bodies have the poses of `targets`.
+    """Find positions at which bodies have given poses: inverse kinematics.
 
     Parameters
     ----------
     sim : Simulator
-        Only read; preferably float64.
-    q : (nq,) or (worlds, nq)
+        The simulator, which is only read; preferably float64.
+    q : array (nq,) or (worlds, nq)
         The initial guess.
-    targets : dict
-        Body (name or index) -> pose (7,) or (worlds, 7), `[x y z qw qx qy qz]` of its frame in the world, as
-        `sim.kinematics` gives it.
+    targets : dict of str or int to array (7,) or (worlds, 7)
+        By name or index of a body, the pose `[x y z qw qx qy qz]` of its frame in the world frame, as `sim.kinematics`
+        gives it [m].
     iterations : int
-        Number of iterations.
+        Number of iterations. Default: 50.
     damping : float
-        λ. Errors in meters and radians have equal weight; λ and w are in the same units.
-    posture, posture_weight : (nq,) or (worlds, nq), float
-        Preferred positions, and their weight w.
+        λ. Errors in meters and radians have the same weight; λ and w are in these units. Default: 0.01.
+    posture : array (nq,) or (worlds, nq), optional
+        Preferred positions. Default: none.
+    posture_weight : float
+        Weight w of the preferred positions. Default: 0.01.
     largest_step : float
-        Limit on the change of every coordinate of v in one iteration.
-    mocap : (nmocap, 7) or (worlds, nmocap, 7)
-        Poses of the mocap bodies; None: their poses in the model.
+        Largest change of a coordinate of v in one iteration [m, rad]. Default: 0.3.
+    mocap : array (nmocap, 7) or (worlds, nmocap, 7), optional
+        Poses of the mocap bodies. Default: those of the model.
 
     Returns
     -------
     Reach
-        The last iterate, whatever its errors. A world whose target is out of reach ends as near as its damping allows.
-        Hinges and slides stay within their ranges.
+        The last iterate, whatever its errors. Where a target is out of reach, the body ends as near as the damping
+        allows. Hinges and slides stay within their ranges.
+
+    Raises
+    ------
+    ValueError
+        An argument has a value that it may not have, or the model has no body of this name.
+
+    Notes
+    -----
+    Damped least squares (Wampler 1986; Nakamura and Hanafusa 1986): each iteration solves (JᵀJ + (λ² + w²) 1) δ = Jᵀe +
+    w² (posture ⊖ q) and sets q ← q ⊕ δ.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu", dtype="float64")
+    >>> goal = sim.kinematics([0.2, 0.3]).numpy()[0, sim.model.body("pole")]
+    >>> found = ws.reach(sim, [0.0, 0.0], {"pole": goal})
+    >>> found.q.round(3).tolist(), bool(found.position_error[0, 0] < 1e-4)
+    ([[0.2, 0.3]], True)
     """
     if not isinstance(sim, Simulator):
         raise ValueError(f"sim is a {type(sim).__name__}; give a Simulator")

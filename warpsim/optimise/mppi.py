@@ -39,38 +39,60 @@ def mppi(
     seed: int | Sequence[int] = 0,
     substeps: int = 1,
 ) -> Plan:
-    """Find controls `(knots, worlds, nu)` that lower `cost` from each world of `state`.
+    """Find controls that lower a cost by model predictive path integral control.
 
     Parameters
     ----------
-    sim, state : Simulator, State
-        The simulator and the initial states. Both are only read.
-    controls : array
-        The initial guess `(knots, worlds, nu)`.
+    sim : Simulator
+        The simulator, which is only read.
+    state : State
+        The initial states, which are only read.
+    controls : array (knots, worlds, nu)
+        The initial guess.
     cost : Cost
         What to lower.
     samples : int
-        Samples per world; the first has no noise. Non-finite samples have no weight.
+        Samples per world. The first has no noise. Samples that are not finite have no weight. Default: 256.
     temperature : float
-        In units of the cost: the smaller, the fewer samples count (`Plan.effective_samples`).
-    noise : float or (nu,)
-        Standard deviation of the controls; None: a quarter of the range.
+        In units of the cost. The smaller it is, the fewer samples count (`Plan.effective_samples`). Default: 1.
+    noise : float or array (nu,), optional
+        Standard deviation of the controls. Default: a quarter of the control range.
     correlation : float
-        Correlation of the noise from knot to knot, from 0 (white) to below 1.
-    limits : tuple
-        (low, high) within the model's control ranges, which always apply.
+        Correlation of the noise from knot to knot, in [0, 1). Default: 0, white noise.
+    limits : tuple of (low, high), optional
+        Numbers or arrays that broadcast to (worlds, nu), within the model's control ranges, which always apply.
+        Default: the control ranges.
     iterations : int
-        Number of updates of the plan; each rolls out all samples.
+        Number of updates of the plan. Each rolls out all samples. Default: 1.
     seed : int or sequence of int
-        The noise depends only on the seed and the world's index: the same call gives the same plan, for any number of
-        worlds.
+        The noise depends only on the seed and the world's index. The same call gives the same plan, for any number of
+        worlds. Default: 0.
     substeps : int
-        Number of parts that a knot's sim.dt is divided into, as in `sim.step`.
+        Number of steps that a knot's `sim.dt` is divided into, as in `sim.step`. Default: 1.
+
+    Returns
+    -------
+    Plan
+        The controls, their motion and cost. The cost may rise from one update to the next.
 
     Raises
     ------
     ValueError
-        Names the argument.
+        An argument has a value that it may not have, or an actuator has no control range and `noise` and `limits` give
+        none.
+
+    Notes
+    -----
+    An update adds to the controls the mean of the noise with the weights w ∝ exp(−cost / temperature) (Williams,
+    Aldrich and Theodorou 2017; Williams et al. 2018). No derivatives are used, so that costs may have any form.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), dt=0.02, device="cpu")
+    >>> cost = ws.Cost(None, lambda q, v: 30.0 * (q[..., :1] - 0.1))       # the cart at 0.1 m
+    >>> plan = ws.mppi(sim, sim.state(), np.zeros((20, 1, 1)), cost, samples=64, iterations=3)
+    >>> bool(plan.cost[0] < plan.history[0, 0]), bool(1.0 <= plan.effective_samples[0] <= 64.0)
+    (True, True)
     """
     u, low, high = checked_problem(sim, state, controls, cost, limits)
     samples, iterations = whole(samples, "samples", 2), whole(iterations, "iterations", 1)

@@ -21,21 +21,34 @@ SLACK = 1e-6  # times the range: how far rounding may move a control beyond a li
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """Controls, one plan per world, and the resulting motion.
+    """Controls of all worlds and the resulting motion: what `ilqr`, `cem` and `mppi` return.
 
-    controls           (knots, worlds, nu)
-    q, v               (knots + 1, worlds, nq), nv: the motion, without noise or feedback
-    cost               (worlds,); inf where the motion is not finite
-    history            (iterations + 1, worlds): the cost of the plan at first, and after each iteration or round
-    status             (worlds,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost),
-                       "untouched" (converged or stalled, but the cost depends on bodies that the controls never reach),
-                       or "nonfinite" (the first motion, its cost or their derivatives are not finite; the plan is the
-                       best so far)
-    gains              (knots, worlds, nu, 2 nv) of `ilqr`: u + K (δq, v - v̂), δq = model.difference(q̂, q); else None
-    effective_samples  (worlds,) of `mppi`: 1 / Σ w² of the last iteration's weights; else None
-    notes              of `ilqr`, per world: sentences that name the bodies that the controls never reach, and say why
-                       the world fell back and what its samples found; or ""
-    fallbacks          (worlds,) of `ilqr`: how many fallbacks found a lower cost; else None
+    Attributes
+    ----------
+    controls : array (knots, worlds, nu)
+        Controls.
+    q : array (knots + 1, worlds, nq)
+        Positions of the motion under these controls, without noise or feedback.
+    v : array (knots + 1, worlds, nv)
+        Velocities of this motion.
+    cost : array (worlds,)
+        Cost; infinite where the motion is not finite.
+    history : array (iterations + 1, worlds)
+        Cost of the plan before the first iteration, and after each iteration or round of samples.
+    status : array (worlds,) of str
+        "converged"; "iterations": all were used; "stalled": no step lowers the cost; "untouched": converged or stalled,
+        but the cost depends on bodies that the controls never reach; "nonfinite": the first motion, its cost or their
+        derivatives are not finite, and the plan is the best so far.
+    gains : array (knots, worlds, nu, 2 nv) or None
+        Feedback K of `ilqr`: u + K (δq, v − v̂) with δq = model.difference(q̂, q), where q̂ and v̂ are the plan's
+        motion.
+    effective_samples : array (worlds,) or None
+        1 / Σ w² of the weights of the last iteration of `mppi`.
+    notes : tuple of str
+        Of `ilqr`, per world: the bodies that the controls never reach, why the world fell back and what its samples
+        found, or "". Else empty.
+    fallbacks : array (worlds,) of int or None
+        Number of fallbacks of `ilqr` that found a lower cost.
     """
 
     controls: np.ndarray
@@ -60,14 +73,45 @@ class Plan:
 
 
 class MPC:
-    """Receding horizon: a policy for `sim.rollout` that replans every `every` steps, from the shifted previous plan.
+    """A policy for `sim.rollout` that plans again every few steps, over a receding horizon.
 
-        policy = ws.MPC(lambda state, controls, step: ws.ilqr(sim, state, controls, cost, iterations=2), controls)
-        trajectory = sim.rollout(state, policy, steps=200)
+    Parameters
+    ----------
+    plan : callable
+        Function of (state, controls, step) that returns a `Plan`, or controls (knots, worlds, nu). `controls` is the
+        initial guess: the last plan, shifted by the steps that have passed, with its last row repeated.
+    controls : array (knots, worlds, nu)
+        The first initial guess.
+    every : int
+        Number of steps from one plan to the next, at most the number of knots. Default: 1.
 
-    `plan(state, controls, step)` returns a `Plan`, or controls `(knots, worlds, nu)`; `controls` is the first guess.
-    Shifting a plan repeats its last row. `policy.plan` is the plan in use. A policy that was interrupted while planning
-    can continue.
+    Attributes
+    ----------
+    plan : Plan or None
+        The plan in use.
+    step : int
+        Number of steps so far.
+
+    Raises
+    ------
+    ValueError
+        An argument has a value that it may not have.
+
+    Notes
+    -----
+    A policy that was interrupted while planning can continue.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), dt=0.02, device="cpu")
+    >>> cost = ws.Cost(lambda q, v, u: 0.1 * u, lambda q, v: 10.0 * q[..., 1:])                # the pole upright
+    >>> def plan(state, controls, step):
+    ...     return ws.mppi(sim, state, controls, cost, samples=8)
+    >>> policy = ws.MPC(plan, np.zeros((10, 1, 1)))
+    >>> sim.rollout(sim.state(q=[0.0, 0.1]), policy, steps=3).q.shape
+    (4, 1, 2)
+    >>> policy.step, policy.plan.controls.shape
+    (3, (10, 1, 1))
     """
 
     controls: np.ndarray

@@ -50,17 +50,26 @@ CURVED = 1e-10  # a pair counts if yᵀs is more than this fraction of |y| |s|
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shot:
-    """The result of `shoot`. `groups` is the number of worlds, or 1 where worlds share variables or a loss.
+    """Variables that `shoot` found. `groups` is the number of worlds, or 1 where worlds share variables or a loss.
 
-    x          the variables found, packed; `values` by name
-    loss       (groups,); inf where a motion is not finite
-    history    (iterations + 1, groups): the loss at first, and after each iteration or round
-    status     (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the loss), "nonfinite"
-               (the first loss or a gradient is not finite), or "untouched" (the gradient is zero, and the loss depends
-               on bodies that no variable reaches)
-    fallbacks  (groups,): how many fallbacks found a lower loss
-    notes      per group: sentences that name the bodies that no variable reaches, and say why the search fell back and
-               what its samples found; or ""
+    Attributes
+    ----------
+    x : array (n,)
+        The variables, packed.
+    values : dict of str to array
+        The variables by name.
+    loss : array (groups,)
+        Loss; infinite where a motion is not finite.
+    history : array (iterations + 1, groups)
+        Loss before the first iteration, and after each iteration or round of samples.
+    status : array (groups,) of str
+        "converged"; "iterations": all were used; "stalled": no step lowers the loss; "nonfinite": the first loss or a
+        gradient is not finite; "untouched": the gradient is zero, and the loss depends on bodies that no variable
+        reaches.
+    fallbacks : array (groups,) of int
+        Number of fallbacks that found a lower loss.
+    notes : tuple of str
+        Per group: the bodies that no variable reaches, why the search fell back and what its samples found, or "".
     """
 
     x: np.ndarray
@@ -90,46 +99,56 @@ def shoot(
     noise: Mapping[str, float] | None = None,
     seed: int | Sequence[int] = 0,
 ) -> Shot:
-    """Find variables that lower the loss of an `Objective`, by gradients, and by samples where these mislead.
-
-        shot = ws.shoot(objective)
-        shot.values["controls"], shot.status, shot.notes
+    """Find variables that lower the loss of an `Objective`, by gradients, and by samples where gradients mislead.
 
     Parameters
     ----------
     objective : Objective
         The loss. If it is one number per world and no variable is shared, each world has a search of its own. The loss
-        function gets trajectories of more worlds than the simulator has: several replicas of each.
-    x : array
-        The packed first guess, within the objective's bounds. Default: `objective.x0`.
+        function then gets trajectories of more worlds than the simulator has: several replicas of each.
+    x : array (n,), optional
+        The packed initial guess, within the objective's bounds. Default: `objective.x0`.
     iterations : int
-        Largest number of iterations, rounds of the fallback included.
+        Largest number of iterations, rounds of the fallback included. Default: 100.
     tolerance : float
         A search has converged once an iteration lowers its loss, or predicts to lower it, by less than this fraction or
-        by less than a rounding of the first loss.
-    fallback : "cem", "bundle" or None
-        What a search does where its gradient misleads. "cem": rounds of the cross-entropy method around its variables.
-        "bundle": steps along the mean gradient of perturbed variables. The search then goes on with its own gradient.
-        None: no samples are taken.
-    noise : dict
-        Standard deviation of the fallback by name of a variable. Default: a quarter of the bounds or of the control
-        range; without these a quarter of a parameter's size, of the world's largest control, or of a unit of `scale`.
+        by less than a rounding of the first loss. Default: 1e-6.
+    fallback : str or None
+        What a search does where its gradient misleads. "cem" (default): rounds of the cross-entropy method around its
+        variables. "bundle": steps along the mean gradient of perturbed variables. The search then goes on with its own
+        gradient. None: no samples are taken.
+    noise : dict of str to float, optional
+        Standard deviation of the fallback's samples, by name of a variable. Default: a quarter of the bounds or of the
+        control range; without these a quarter of a parameter's size, of the world's largest control, or of a unit of
+        `scale`.
     seed : int or sequence of int
-        The random numbers depend only on the seed, the world's index and the number of its fallbacks.
+        The random numbers depend only on the seed, the world's index and the number of its fallbacks. Default: 0.
 
     Returns
     -------
     Shot
-        The variables, their losses, and how each search ended.
+        The variables, their losses, and how each search ended. No loss is higher than the first.
 
     Raises
     ------
     ValueError
-        Names the argument.
+        An argument has a value that it may not have.
 
     Notes
     -----
-    No loss ever rises. A search falls back under the conditions of `ws.ilqr`.
+    Limited-memory BFGS (Nocedal 1980), projected onto the bounds. A search falls back under the conditions of
+    `ws.ilqr`.
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("cartpole"))
+    >>> sim = ws.Simulator(model, dt=0.02, dtype="float64", device="cpu", requires_grad=True)
+    >>> def cart(trajectory):                                              # the last position of each world's cart
+    ...     return trajectory.q[trajectory.steps, :, 0]
+    >>> objective = ws.Objective(sim, cart, {"controls": np.zeros((10, 1, 1))}, bounds={"controls": (-1.0, 1.0)})
+    >>> shot = ws.shoot(objective, iterations=10)
+    >>> shot.values["controls"][:3, 0, 0].tolist(), bool(shot.loss[0] < 0)
+    ([-1.0, -1.0, -1.0], True)
     """
     if not isinstance(objective, Objective):
         raise ValueError(f"objective is {short(objective)}; give a ws.Objective")

@@ -15,12 +15,35 @@ _FOLDER = pathlib.Path(__file__).parent
 
 
 def names() -> list[str]:
-    """Names of the robots."""
+    """Names of the robots that come with warpsim: a sorted list of str."""
     return sorted(file.stem for file in _FOLDER.glob("*.xml"))
 
 
 def path(name: str) -> str:
-    """The MJCF file of a robot. Raises `ValueError` with the names there are."""
+    """Path of the MJCF file of a robot that comes with warpsim.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`: "ant", "cartpole", "hopper" or "humanoid".
+
+    Returns
+    -------
+    str
+        Path of the file.
+
+    Raises
+    ------
+    ValueError
+        There is no robot of this name. The message lists the names.
+
+    Examples
+    --------
+    >>> ws.robots.names()
+    ['ant', 'cartpole', 'hopper', 'humanoid']
+    >>> ws.load(ws.robots.path("cartpole")).nv
+    2
+    """
     if name not in names():
         raise ValueError(f"no robot {short(name)}; there are: {', '.join(names())}")
     return str(_FOLDER / f"{name}.xml")

@@ -24,13 +24,46 @@ MOST = 1 << 16  # limit on draws, and on columns / 4
 
 
 class RandomStream:
-    """Random numbers `(worlds, columns)` keyed by (seed, world, episode, step, draw): equal keys give equal numbers.
+    """Random numbers that depend only on (seed, world, episode, step, draw).
 
-    `worlds`: the number of worlds, or an array of world numbers. With world numbers, a shard or a permutation of worlds
-    draws what each world draws in the whole. `episode` and `step` `(worlds,)` begin at 0. `advance` goes to the next
-    step, `reset(worlds)` to the next episode of the chosen worlds; `Simulator.reset` changes neither. `draw` separates
-    numbers of one step that serve several purposes. The generator is Philox-4x32-10 (Salmon et al., 2011). Its numbers
-    do not depend on the device, except for the last bits of `normal`. Raises `ValueError`.
+    Parameters
+    ----------
+    seed : int
+        Seed of up to 64 bits. Default: 0.
+    worlds : int or array of int
+        Number of worlds, or the numbers of the worlds. With their numbers, a part or a permutation of the worlds draws
+        what each world draws in the whole. Default: 1.
+    device : str, optional
+        Name of a Warp device. Default: as in `ws.Simulator`.
+    dtype : str
+        "float32" (default) or "float64".
+
+    Attributes
+    ----------
+    world, episode, step : array (worlds,) of int
+        The position of each world on the device. Episodes and steps begin at 0. `advance` and `reset` change them;
+        `Simulator.reset` does not.
+
+    Raises
+    ------
+    ValueError
+        An argument has a value that it may not have.
+
+    Notes
+    -----
+    The generator is Philox-4x32-10 (Salmon, Moraes, Dror and Shaw 2011). The numbers are the same on all devices,
+    except for the last bits of `normal`.
+
+    Examples
+    --------
+    >>> stream = ws.RandomStream(seed=1, worlds=3, device="cpu")
+    >>> first = stream.uniform(2).numpy()
+    >>> stream.advance()
+    >>> bool((first == stream.uniform(2).numpy()).any())
+    False
+    >>> one = ws.RandomStream(seed=1, worlds=[2], device="cpu")       # world 2 alone draws the same
+    >>> bool((first[2] == one.uniform(2).numpy()[0]).all())
+    True
     """
 
     seed: int
@@ -57,7 +90,29 @@ class RandomStream:
 
     @in_turn
     def words(self, columns: int, *, draw: int = 0, ahead: int = 0, out: Array | None = None) -> Array:
-        """Random 32-bit words, `(worlds, columns)` uint32."""
+        """Draw random 32-bit words.
+
+        Parameters
+        ----------
+        columns : int
+            Number of words per world.
+        draw : int
+            Number of the draw: keeps apart numbers of one step that serve different purposes. Default: 0.
+        ahead : int
+            Draws the numbers of a later step: this many steps after the present one. Default: 0.
+        out : array (worlds, columns) of uint32, optional
+            Array to write to. Default: a new one.
+
+        Returns
+        -------
+        array (worlds, columns) of uint32
+            The words.
+
+        Examples
+        --------
+        >>> ws.RandomStream(seed=1, worlds=2, device="cpu").words(3).shape
+        (2, 3)
+        """
         return self._draw(randomness.words, wp.uint32, columns, {}, draw, ahead, out)
 
     @in_turn
@@ -71,8 +126,34 @@ class RandomStream:
         ahead: int = 0,
         out: Array | None = None,
     ) -> Array:
-        """Uniform numbers in [low, high); each bound is a number or `(columns,)`. `ahead`: steps after the present
-        one."""
+        """Draw uniform numbers in [low, high).
+
+        Parameters
+        ----------
+        columns : int
+            Number of random numbers per world.
+        low : float or array (columns,)
+            Lower bound. Default: 0.
+        high : float or array (columns,)
+            Upper bound. Default: 1.
+        draw : int
+            Number of the draw: keeps apart numbers of one step that serve different purposes. Default: 0.
+        ahead : int
+            Draws the numbers of a later step: this many steps after the present one. Default: 0.
+        out : array (worlds, columns), optional
+            Array to write to. Default: a new one.
+
+        Returns
+        -------
+        array (worlds, columns)
+            The numbers.
+
+        Examples
+        --------
+        >>> x = ws.RandomStream(seed=1, worlds=2, device="cpu").uniform(3, low=-1.0, high=[1.0, 2.0, 3.0]).numpy()
+        >>> x.shape, bool((x >= -1.0).all() and (x < [1.0, 2.0, 3.0]).all())
+        ((2, 3), True)
+        """
         return self._draw(randomness.uniform, self._real, columns, {"low": low, "high": high}, draw, ahead, out)
 
     @in_turn
@@ -86,7 +167,34 @@ class RandomStream:
         ahead: int = 0,
         out: Array | None = None,
     ) -> Array:
-        """Normal numbers; mean and standard deviation are each a number or `(columns,)`."""
+        """Draw normally distributed numbers.
+
+        Parameters
+        ----------
+        columns : int
+            Number of random numbers per world.
+        mean : float or array (columns,)
+            Mean. Default: 0.
+        deviation : float or array (columns,)
+            Standard deviation. Default: 1.
+        draw : int
+            Number of the draw: keeps apart numbers of one step that serve different purposes. Default: 0.
+        ahead : int
+            Draws the numbers of a later step: this many steps after the present one. Default: 0.
+        out : array (worlds, columns), optional
+            Array to write to. Default: a new one.
+
+        Returns
+        -------
+        array (worlds, columns)
+            The numbers.
+
+        Examples
+        --------
+        >>> noise = ws.RandomStream(seed=1, worlds=1000, device="cpu").normal(1, deviation=0.1).numpy()
+        >>> bool(0.09 < noise.std() < 0.11)
+        True
+        """
         return self._draw(
             randomness.normal, self._real, columns, {"mean": mean, "deviation": deviation}, draw, ahead, out
         )
@@ -98,9 +206,25 @@ class RandomStream:
 
     @in_turn
     def reset(self, worlds: Numbers) -> None:
-        """Begin the next episode of the chosen worlds: indices, or a boolean mask `(worlds,)`.
+        """Go to the next episode of the chosen worlds, at step 0.
 
-        The host does not read a mask on the device.
+        Parameters
+        ----------
+        worlds : array of int, or array (worlds,) of bool
+            Indices, or a mask. A mask on the stream's device is not copied to the host.
+
+        Raises
+        ------
+        ValueError
+            An index or the shape of the mask is wrong.
+
+        Examples
+        --------
+        >>> stream = ws.RandomStream(seed=1, worlds=3, device="cpu")
+        >>> stream.advance()
+        >>> stream.reset([0, 2])
+        >>> stream.episode.numpy().tolist(), stream.step.numpy().tolist()
+        ([1, 0, 1], [0, 1, 0])
         """
         if not (isinstance(worlds, wp.array) and worlds.dtype is wp.bool and worlds.device == self.device):
             chosen = np.zeros(self.worlds, bool)
@@ -120,12 +244,32 @@ class RandomStream:
         launch(randomness.next_episode, self._real, self.worlds, inputs, device=self.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the stream, as NumPy arrays."""
+        """The position of the stream: a dict with `seed`, `world`, `episode` and `step`, for `load_state_dict`."""
         arrays = {name: getattr(self, name).numpy().copy() for name in ("world", "episode", "step")}
         return {"seed": self.seed, **arrays}
 
     def load_state_dict(self, kept: dict[str, Any]) -> None:
-        """Go to a position from `state_dict`, of a stream with the same number of worlds."""
+        """Go to a position from `state_dict`.
+
+        Parameters
+        ----------
+        kept : dict
+            What `state_dict` of a stream with the same number of worlds returned.
+
+        Raises
+        ------
+        ValueError
+            The number of worlds is another.
+
+        Examples
+        --------
+        >>> stream = ws.RandomStream(seed=1, worlds=2, device="cpu")
+        >>> kept, first = stream.state_dict(), stream.uniform(1).numpy()
+        >>> stream.advance()
+        >>> stream.load_state_dict(kept)
+        >>> bool((stream.uniform(1).numpy() == first).all())
+        True
+        """
         found = {name: np.asarray(kept[name]) for name in ("world", "episode", "step")}
         for name, array in found.items():
             if array.shape != (self.worlds,):
@@ -188,13 +332,35 @@ class RandomStream:
 
 @dataclasses.dataclass(frozen=True)
 class RandomControls:
-    """Random controls of a rollout, drawn anew every `hold` steps.
+    """Random controls of a rollout.
 
-    They are uniform in `[centre ± scale · half range]` of each actuator's control range.
+    They are uniform in [centre − scale · half range, centre + scale · half range] of each actuator's control range. An
+    actuator without a range gets [−1, 1] for its range.
 
-    An actuator without a range gets [−1, 1]. The numbers depend only on (seed, world, step of the rollout), see
-    `RandomStream`. A store therefore keeps this description in place of the numbers: `sim.rollout(state,
-    ws.RandomControls(seed=1), steps=1000)`.
+    Parameters
+    ----------
+    seed : int
+        Seed of up to 64 bits. Default: 0.
+    scale : float
+        Factor on the control range, at least 0. Default: 1.
+    hold : int
+        Number of steps that each control is held for. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        An argument has a value that it may not have.
+
+    Notes
+    -----
+    The numbers depend only on (seed, world, step of the rollout), see `RandomStream`. A store keeps this description in
+    place of the numbers.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, device="cpu")
+    >>> sim.rollout(sim.state(), ws.RandomControls(seed=1, hold=5), steps=10).q.shape
+    (11, 2, 2)
     """
 
     seed: int = 0
@@ -208,9 +374,27 @@ class RandomControls:
         whole(self.hold, "RandomControls: hold", 1)
 
     def of(self, sim: "Simulator", worlds: Selection | None = None) -> Any:
-        """A function (step, state) -> controls `(worlds, nu)` for a simulator.
+        """Make the function that computes the controls for a simulator.
 
-        `worlds`: the numbers that the simulator's worlds have in the whole run.
+        Parameters
+        ----------
+        sim : Simulator
+            The simulator.
+        worlds : array (worlds,) of int, optional
+            Numbers that the simulator's worlds have in the whole run. Default: 0, 1, ….
+
+        Returns
+        -------
+        callable
+            A function (step, state) that returns controls (worlds, nu) on the simulator's device, or None for a model
+            without actuators. Each call overwrites the array of the last.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), worlds=2, device="cpu")
+        >>> control = ws.RandomControls(seed=1).of(sim)
+        >>> control(0, sim.state()).shape
+        (2, 1)
         """
         model = sim.model
         stream = RandomStream(self.seed, sim.worlds if worlds is None else worlds, device=sim.device, dtype=sim.dtype)

@@ -38,27 +38,34 @@ REST = 0.05  # s between checks of the controls while paused
 
 
 class Viewer:
-    """A page that steps a simulator: play, pause, single steps, speed, reset, sliders, draggable bodies.
-
-    Sliders set actuators and parameters.
-
-        with ws.Viewer(sim) as view:
-            view.run()                                  # until the page's owner presses Ctrl-C
-
-        with ws.Viewer(sim, state, port=0) as view:     # your own loop, which the page can pause
-            while view.running:
-                view.step(policy(view.state))
+    """A page in the browser that steps a simulator: play, pause, single steps, speed, reset, sliders, draggable bodies.
 
     Parameters
     ----------
-    state : State
-        The initial state, to which *Reset* returns (default `sim.state()`).
-    worlds
-        As in `Trajectory.to_html`; by default the first 64.
-    spacing : float
-        Distance between worlds [m].
+    sim : Simulator
+        The simulator.
+    state : State, optional
+        The initial state, to which *Reset* returns. Default: `sim.state()`.
+    worlds : int, slice or array of int, optional
+        Worlds to show, as in `Trajectory.to_html`. Default: the first 64.
     port : int
-        0 takes a free port.
+        Port of the page. 0 takes a free one. Default: 8080.
+    host : str
+        Address that the page is served at. Default: "127.0.0.1", this machine only.
+    fps : float
+        Pictures per second. Default: 40.
+    spacing : float, optional
+        Distance between worlds [m]. Default: from the size of the scene.
+
+    Attributes
+    ----------
+    state : State
+        The present state.
+    url : str
+        Address of the page.
+    on_reset : callable or None
+        Function without arguments that returns the initial state, called by *Reset*. For programs that step by
+        themselves.
 
     Raises
     ------
@@ -69,7 +76,18 @@ class Viewer:
 
     Notes
     -----
-    The page is at `view.url`, on this machine only, and needs no network. In a notebook the viewer shows itself.
+    Sliders set controls and parameters. The page needs no network. In a notebook the viewer shows itself.
+    docs/viewer.md
+
+    Examples
+    --------
+    These examples need a browser, so that doctest skips them.
+
+    >>> with ws.Viewer(sim) as view:                          # doctest: +SKIP
+    ...     view.run()                                        # until Ctrl-C
+    >>> with ws.Viewer(sim, state, port=0) as view:           # doctest: +SKIP
+    ...     while view.running:                               # your own loop, which the page can pause
+    ...         view.step(policy(view.state))
     """
 
     sim: "Simulator"
@@ -212,15 +230,32 @@ class Viewer:
 
     @property
     def running(self) -> bool:
-        """Whether the viewer is open."""
+        """True as long as the viewer is open."""
         return not self._wishes.closed
 
     @holds
     def step(self, control: Numbers | None = None, *, tau: Numbers | None = None, mocap: Numbers | None = None) -> Any:
-        """One step of the simulator while the page plays.
+        """Step the simulator once, as soon as the page plays.
 
-        It waits while paused, and keeps the page's speed times real time. `control (worlds, nu)`: None takes the
-        sliders. `mocap (worlds, nmocap, 7)`: None keeps the present poses, or follows a drag. Returns the new `state`.
+        It waits while the page is paused, and keeps the page's speed relative to real time.
+
+        Parameters
+        ----------
+        control : array (worlds, nu), optional
+            Controls. Default: those of the sliders.
+        tau : array (worlds, nv), optional
+            Generalized forces, as in `Simulator.step`. Default: 0.
+        mocap : array (worlds, nmocap, 7), optional
+            Poses of the mocap bodies. Default: the present poses, or the pose that a drag gives.
+
+        Returns
+        -------
+        State
+            The new state.
+
+        Examples
+        --------
+        >>> state = view.step(policy(view.state))                 # doctest: +SKIP
         """
         self._wait()
         if self.running:
@@ -229,9 +264,23 @@ class Viewer:
 
     @holds
     def run(self, policy: Callable | None = None, seconds: float | None = None) -> Any:
-        """Step until Ctrl-C, `close()`, or for `seconds` of simulated time.
+        """Step until Ctrl-C or `close()`, or for some simulated time.
 
-        `policy(state)` gives the control; without it the sliders do.
+        Parameters
+        ----------
+        policy : callable, optional
+            Function of the state that returns controls (worlds, nu). Default: the sliders.
+        seconds : float, optional
+            Simulated time to run for [s]. Default: no end.
+
+        Returns
+        -------
+        State
+            The last state.
+
+        Examples
+        --------
+        >>> state = view.run(policy, seconds=10.0)                # doctest: +SKIP
         """
         if policy is not None and not callable(policy):
             raise ValueError(f"policy is {short(policy)}; give a function of the state that returns the control")
@@ -252,9 +301,23 @@ class Viewer:
     def sync(self, state: "State", seconds: float | None = None) -> Any:
         """Show a state that the program has stepped itself.
 
-        It waits while paused, and until real time has reached the state. Returns the state to continue from: the given
-        one, or the initial state after a *Reset*. Sliders and drags have no effect. `seconds`: simulated time since the
-        last call; None takes the difference of the two states.
+        It waits while the page is paused, and until real time has reached the state. Sliders and drags have no effect.
+
+        Parameters
+        ----------
+        state : State
+            The state to show.
+        seconds : float, optional
+            Simulated time since the last call [s]. Default: the difference of the times of the two states.
+
+        Returns
+        -------
+        State
+            The state to continue from: the given one, or the initial state after a *Reset*.
+
+        Examples
+        --------
+        >>> state = view.sync(sim.step(state, control))           # doctest: +SKIP
         """
         self.sim._stepper.check_state(state)
         if seconds is None:
@@ -268,7 +331,17 @@ class Viewer:
 
     @holds
     def show(self, state: "State | None" = None) -> None:
-        """Draw a state now: the viewer's own, or a given one, which the viewer then continues from."""
+        """Draw a state now.
+
+        Parameters
+        ----------
+        state : State, optional
+            The state, which the viewer then continues from. Default: its own.
+
+        Examples
+        --------
+        >>> view.show(state)                                      # doctest: +SKIP
+        """
         if state is not None:
             self.sim._stepper.check_state(state)
             self.state = state
@@ -277,10 +350,7 @@ class Viewer:
 
     @holds
     def reset(self) -> None:
-        """Return all worlds to the initial state.
-
-        A program that steps by itself gives `on_reset`, which returns its new state.
-        """
+        """Return all worlds to the initial state, or to the one that `on_reset` returns."""
         state = self._start.clone() if self.on_reset is None else self.on_reset()
         self.sim._stepper.check_state(state)
         self.state, self._stepped, self._restart = state, False, True

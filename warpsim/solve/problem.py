@@ -29,43 +29,60 @@ OWNER = "ContactProblem"
 
 
 class ContactProblem:
-    """One convex contact problem per world.
+    """Data of one convex contact problem per world.
 
-    Give either R and v_hat, or phi and dt with the optional stiffness, dissipation_time and M. Arrays may be NumPy,
-    lists or wp.array. Without the leading axis there is one world.
+    Give either `R` and `v_hat`, or `phi` and `dt`. Arrays are NumPy arrays, lists or Warp arrays. Without the worlds'
+    axis in `A` there is one world. Otherwise all worlds share an array without that axis.
 
     Parameters
     ----------
     A : array (worlds, nv, nv)
-        Symmetric positive definite.
+        Momentum matrix, symmetric positive definite [kg, kg m, kg m²].
     J : array (worlds, 3 nc, nv)
-        Rows t1, t2, n per contact.
+        Contact Jacobian with rows t1, t2, n per contact: J v is the velocity of body B relative to body A.
     v_star : array (worlds, nv)
-        Velocity of the free motion.
-    mu : array (worlds, nc) or number
-        Friction coefficients.
-    R : array (worlds, nc, 3)
-        Regularization > 0 in the order t, t, n, with R[..., 0] = R[..., 1].
-    v_hat : array (worlds, nc, 3)
-    v0 : array (worlds, nv)
-        Initial guess; None: v_star.
-    phi : array (worlds, nc)
+        Velocity v* without contact [m/s, rad/s].
+    mu : array (worlds, nc) or float
+        Friction coefficients ≥ 0.
+    R : array (worlds, nc, 3), optional
+        Regularization > 0 in the order t1, t2, n, with R[..., 0] = R[..., 1] [1/kg].
+    v_hat : array (worlds, nc, 3), optional
+        Velocity v̂ that a contact without load seeks, in the order t1, t2, n [m/s].
+    v0 : array (worlds, nv), optional
+        Initial guess of the velocity. Default: `v_star`.
+    phi : array (worlds, nc) or float, optional
         Signed distances [m].
-    stiffness : array (worlds, nc) or number
-        [N/m]; None: ∞, near-rigid.
-    dissipation_time : array (worlds, nc) or number
-        [s]; None: β dt/π.
-    dt : float
-        Step [s].
-    M : array (worlds, nv, nv)
-        For the effective inverse mass w = ‖J M⁻¹ Jᵀ‖_F/3 of each contact; None: A.
-    contacts : array (worlds,)
-        Number of contacts that each world uses, from the first; None: all.
+    stiffness : array (worlds, nc) or float, optional
+        Stiffness [N/m]. Default: infinite, which is near-rigid.
+    dissipation_time : array (worlds, nc) or float, optional
+        Dissipation time [s]. Default: β dt/π, with the solver's β.
+    dt : float, optional
+        Time step [s].
+    M : array (worlds, nv, nv), optional
+        Mass matrix for the effective inverse mass w = ‖J M⁻¹ Jᵀ‖_F / 3 of each contact. Default: `A`.
+    contacts : array (worlds,) of int, optional
+        Number of contacts that each world uses, counted from the first. Default: all.
 
     Raises
     ------
     ValueError
-        Names the array, the value and the fix.
+        A shape is wrong, a value is not finite or out of range, or arrays do not go together. The message names the
+        array, the value and the fix.
+
+    Notes
+    -----
+    The problem: find v and γ with A (v − v*) = Jᵀγ, where the impulse γ_i is the projection P(−R_i⁻¹ (J_i v − v̂_i))
+    onto the friction cone of contact i (Castro, Permenter and Han 2022; docs/theory.md, §3.1). This law is convex: a
+    contact that slides at v_t parts at μ‖v_t‖. The step of a simulator corrects that, unless its solver has
+    `approximation="convex"`.
+
+    Examples
+    --------
+    A body of 1 kg falls onto the ground at 0.1 m/s and moves along it at 0.02 m/s.
+
+    >>> problem = ws.ContactProblem(A=np.eye(3), J=np.eye(3), v_star=[0.02, 0.0, -0.1], mu=0.5, phi=0.0, dt=0.01)
+    >>> problem
+    ContactProblem(worlds=1, nv=3, contacts=1, data=phi, dt 0.01 s)
     """
 
     like: Array | None
@@ -211,12 +228,13 @@ class ContactSolution(ShownByShapes):
     v : array (worlds, nv)
         Velocities [m/s, rad/s].
     impulse : array (worlds, nc, 3)
-        Impulses [N s] on B in the contact frame (t1, t2, n); 0 in unused slots.
-    iterations : array (worlds,)
+        Impulses on body B in the contact frame (t1, t2, n) [N s]; 0 in unused slots.
+    iterations : array (worlds,) of int
+        Iterations of the solver.
     momentum_error : array (worlds,)
-        The solver's error.
-    flags : array (worlds,)
-        Bits: 1 not converged (v is the best iterate), 2 non-finite.
+        Relative error of the solution, as in `Diagnostics`.
+    flags : array (worlds,) of int
+        Bits: 1 not converged (`v` is the best iterate), 2 data are not finite.
     """
 
     v: Any
@@ -232,28 +250,46 @@ def solve_contact(
     dtype: str = "float64",
     device: DeviceName | None = None,
 ) -> ContactSolution:
-    """Solve every world of a contact problem.
+    """Solve a contact problem in every world.
 
     Parameters
     ----------
     problem : ContactProblem
-    solver : SAP or Compliant
-        SAP solves in the velocities, Compliant in the impulses; both have the same solution. None: SAP(). Missing R and
-        v_hat follow SAP's rule. SAP() means SAP(approximation="convex"): Coulomb's law and the supported load belong
-        to the step of a simulator and are refused.
-    dtype : "float64" or "float32"
-        Arithmetic of the solve.
-    device
-        None: the device of the problem's Warp arrays.
+        The data.
+    solver : SAP or Compliant, optional
+        `ws.SAP()` solves for the velocities, `ws.Compliant()` for the impulses. Both have the same solution. Default:
+        `ws.SAP()`, which means `ws.SAP(approximation="convex")` here.
+    dtype : str
+        "float64" (default) or "float32": the arithmetic of the solver.
+    device : str, optional
+        Name of a Warp device. Default: the device of the problem's Warp arrays, else Warp's default device.
 
     Returns
     -------
     ContactSolution
-        NumPy arrays, or Warp arrays if the problem was given as Warp arrays. The leading axis is always that of worlds.
+        Warp arrays if A, J, v_star or mu is one, else NumPy arrays. The first axis is always that of worlds.
+
+    Raises
+    ------
+    ValueError
+        The solver does not solve a single convex problem: only `ws.SAP` without Coulomb's law
+        (`approximation="lagged"`) and without `supported_load`, and `ws.Compliant`, do.
 
     Notes
     -----
-    The problem is checked and laid out on the host: inside a simulation use the simulator.
+    The problem is checked and copied on the host. Inside a simulation use `ws.Simulator`. `R` and `v_hat` that the
+    problem lacks are computed from `phi` and `dt` by SAP's rule (docs/theory.md, §3.1).
+
+    Examples
+    --------
+    A body of 1 kg falls onto the ground at 0.1 m/s and moves along it at 0.02 m/s. Contact stops it, friction holds it.
+
+    >>> problem = ws.ContactProblem(A=np.eye(3), J=np.eye(3), v_star=[0.02, 0.0, -0.1], mu=0.5, phi=0.0, dt=0.01)
+    >>> found = ws.solve_contact(problem, device="cpu")
+    >>> found.impulse.shape, found.flags.tolist()
+    ((1, 1, 3), [0])
+    >>> bool(np.allclose(found.impulse[0, 0], [-0.02, 0.0, 0.1], atol=0.01))
+    True
     """
     solver = SAP() if solver is None else solver
     if not is_contact_model(solver):

@@ -55,17 +55,18 @@ class ConeQPSolution(ShownByShapes):
     Attributes
     ----------
     x : array (worlds, n)
+        The solution.
     duals : array (worlds, m)
-        Multipliers of the rows.
+        Multipliers of the rows, ≥ 0.
     cone_duals : array (worlds, n)
-        Hx + g = Aᵀ duals + cone_duals; 0 on free variables.
-    iterations : array (worlds,)
-        Factorizations.
+        Multipliers of the cones: H x + g = Aᵀ duals + cone_duals; 0 on free variables.
+    iterations : array (worlds,) of int
+        Factorizations that the solver took.
     residual : array (worlds,)
         The largest of the relative infeasibility of rows and duals and the relative complementarity gap, in
         equilibrated variables.
-    flags : array (worlds,)
-        Bits: 1 not converged (x is the best point found), 2 non-finite data (x = 0), 4 certified infeasible, 8
+    flags : array (worlds,) of int
+        Bits: 1 not converged (`x` is the best point found), 2 data are not finite (x = 0), 4 certified infeasible, 8
         certified unbounded.
     """
 
@@ -91,48 +92,63 @@ def solve_cone_qp(
     dtype: str = "float64",
     device: DeviceName | None = None,
 ) -> ConeQPSolution:
-    """Solve min ½ xᵀHx + gᵀx subject to A x ≥ q and x in cones, by Clarabel's interior-point method.
+    """Solve min ½ xᵀHx + gᵀx subject to A x ≥ q and x in cones.
 
     Parameters
     ----------
     H : array (worlds, n, n) or (n, n)
-        Symmetric positive semidefinite, of any rank; (n, n): one world.
-    g : array (worlds, n)
-    A, q : arrays (worlds, m, n) and (worlds, m)
-        None: no rows. All worlds share an array without a leading axis, here as in `g`.
-    cones : list
-        Describes x from its first variable to its last; () means that all are free.
+        Symmetric positive semidefinite matrix of any rank. (n, n) is one world.
+    g : array (worlds, n) or (n,)
+        Linear cost. All worlds share an array without the worlds' axis, here and below.
+    A : array (worlds, m, n) or (m, n), optional
+        Matrix of the inequality constraints. Give A and q together. Default: no constraints.
+    q : array (worlds, m) or (m,), optional
+        Right-hand side of the inequality constraints.
+    cones : sequence of (str, int or float)
+        The cones of x, in order from the first variable to the last. Default (): all variables are free.
 
-        - `("free", k)`: k variables without a sign.
+        - `("free", k)`: k variables without a bound.
         - `("halfline", k)`: k variables ≥ 0.
-        - `("friction", μ)`: 3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖, n ≥ 0; μ ≥ 0 is a number or (worlds,).
-        - `("friction2d", μ)`: 2 variables (t, n) with μ n ≥ abs(t), n ≥ 0.
-    variables, rows : arrays (worlds,)
-        Numbers of variables and rows that each world uses, from the first; None: all.
-    tolerance : float
-        Of the residual; None is 1e-9 in float64, 1e-4 in float32.
+        - `("friction", μ)`: 3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖ and n ≥ 0. μ ≥ 0 is a number or (worlds,).
+        - `("friction2d", μ)`: 2 variables (t, n) with μ n ≥ abs(t) and n ≥ 0.
+    variables : array (worlds,) of int, optional
+        Number of variables that each world uses, counted from the first. Default: all.
+    rows : array (worlds,) of int, optional
+        Number of constraints that each world uses, counted from the first. Default: all.
+    tolerance : float, optional
+        Largest `residual` of a solution. Default: 1e-9 in float64, 1e-4 in float32.
     max_iterations : int
-        Factorizations before a world is returned with its best point.
-    dtype : "float64" or "float32"
-        Of the solution; the arithmetic is float64.
-    device
-        Device of Warp arrays of the solution; None: that of the problem's arrays.
+        Factorizations after which a world ends with its best point. Default: 50.
+    dtype : str
+        "float64" (default) or "float32": the type of the solution. The arithmetic is float64.
+    device : str, optional
+        Name of the Warp device for Warp arrays of the solution. Default: the device of the problem's Warp arrays.
 
     Returns
     -------
     ConeQPSolution
-        NumPy arrays, or Warp arrays where one of H, g, A, q is a Warp array. A world that is infeasible, unbounded or
-        not solved to the tolerance is flagged.
+        Warp arrays if H, g, A or q is one, else NumPy arrays. A world that is infeasible, unbounded or not solved to
+        the tolerance is flagged.
 
     Raises
     ------
     ValueError
-        Names the array, the value and the fix; or a graph is being captured.
+        A shape is wrong, a value is not finite or out of range, H is not positive semidefinite, or a graph is being
+        captured. The message names the array, the value and the fix.
 
     Notes
     -----
-    The host solves the worlds in sequence, a millisecond or two each. Arrays of a GPU are copied to the host and back.
-    A world has the same bits in any batch.
+    Clarabel's interior-point method (Goulart and Chen 2024), then at most three Newton steps (docs/theory.md, §4.3).
+    The host solves the worlds one after the other, in one to two milliseconds each. Arrays on a GPU are copied to the
+    host and back. The bits of a world do not depend on the other worlds.
+
+    Examples
+    --------
+    Project (1, 0, 1) onto the friction cone with μ = 0.5.
+
+    >>> found = ws.solve_cone_qp(np.eye(3), g=[-1.0, 0.0, -1.0], cones=[("friction", 0.5)])
+    >>> found.x.round(6).tolist(), found.flags.tolist()
+    ([[0.6, 0.0, 1.2]], [0])
     """
     scalar = arrays.check_dtype(OWNER, dtype)
     arrays.check_tolerance(OWNER, tolerance)

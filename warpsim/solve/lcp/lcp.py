@@ -76,15 +76,17 @@ class LCPSolution(ShownByShapes):
     Attributes
     ----------
     x : array (worlds, n)
+        The solution.
     residual : array (worlds,)
         Largest abs(x − mid(l, x − w, u)) relative to the largest abs(b), in variables scaled to a unit diagonal of A.
-    classes : array (worlds, n)
+    classes : array (worlds, n) of int
         0 separating (x = 0), 1 clamping (w = 0), ±2 at the upper (lower) bound, ±3 tied (at a bound with w = 0).
-    factorizations : array (worlds,)
-    warm_start_hits : array (worlds,)
-        1: the given classes were right at the first factorization.
-    flags : array (worlds,)
-        Bits: 1 no solution to the tolerance (x is the best point found), 2 non-finite data (x = 0).
+    factorizations : array (worlds,) of int
+        Factorizations that the solver took.
+    warm_start_hits : array (worlds,) of int
+        1 if the given classes were right at the first factorization.
+    flags : array (worlds,) of int
+        Bits: 1 no solution to the tolerance (`x` is the best point found), 2 data are not finite (x = 0).
     """
 
     x: Any
@@ -107,46 +109,62 @@ def solve_lcp(
     dtype: str = "float64",
     device: DeviceName | None = None,
 ) -> LCPSolution:
-    """Solve boxed LCPs with coupled friction bounds by pivoting: find x with w = A x − b and
-
-        row i with findex[i] < 0:   0 ≤ x_i ≤ hi_i;         with findex[i] = j ≥ 0:   |x_i| ≤ hi_i x_j
-        x_i at its lower bound: w_i ≥ 0;   at its upper bound: w_i ≤ 0;   between: w_i = 0
+    """Solve boxed LCPs with coupled friction bounds by pivoting.
 
     Parameters
     ----------
     A : array (worlds, n, n) or (n, n)
-        Symmetric positive semidefinite, of any rank; (n, n): one world.
-    b : array (worlds, n)
-        Here and below, all worlds share an array without a leading axis.
-    hi : array (worlds, n)
-        Upper bounds or friction coefficients ≥ 0; ∞ is allowed where findex < 0.
-    findex : array (worlds, n)
-        −1, or the row whose x scales the friction bound.
-    classes : array (worlds, n)
-        Classes of an earlier solution, tried first (warm start); None: no guess.
-    rows : array (worlds,)
-        Number of rows that each world uses, from the first; None: all.
-    tolerance : float
-        Of the residual. None: 1e-10 in float64, 1e-4 in float32. Up to ten times that is accepted where rounding of A x
-        causes it (one machine epsilon of the largest scaled abs(x)).
-    dtype : "float64" or "float32"
-    device
-        None: the device of the problem's Warp arrays.
+        Symmetric positive semidefinite matrix of any rank. (n, n) is one world.
+    b : array (worlds, n) or (n,)
+        Right-hand side. All worlds share an array without the worlds' axis, here and below.
+    hi : array (worlds, n) or (n,)
+        Upper bound of a row with findex < 0 (≥ 0, may be infinite), or friction coefficient of a row with findex ≥ 0 (≥
+        0, finite).
+    findex : array (worlds, n) or (n,) of int
+        −1, or the row whose x scales the friction bound of this row. That row's own findex must be −1.
+    classes : array (worlds, n) or (n,) of int, optional
+        Classes of an earlier solution, tried first (warm start). Default: no guess.
+    rows : array (worlds,) of int, optional
+        Number of rows that each world uses, counted from the first. Default: all.
+    tolerance : float, optional
+        Largest `residual` of a solution. Default: 1e-10 in float64, 1e-4 in float32. Where rounding of A x prevents
+        that (one machine epsilon of the largest scaled abs(x)), up to ten times the tolerance is accepted.
+    dtype : str
+        "float64" (default) or "float32": the arithmetic of the solver.
+    device : str, optional
+        Name of a Warp device. Default: the device of the problem's Warp arrays, else Warp's default device.
 
     Returns
     -------
     LCPSolution
-        NumPy arrays, or Warp arrays if A, b, hi or findex is one. The leading axis is always that of worlds. Friction
-        is never dropped: a world without a solution to the tolerance is flagged, with its residual.
+        Warp arrays if A, b, hi or findex is one, else NumPy arrays. The first axis is always that of worlds. Friction
+        is never dropped: a world without a solution to the tolerance is flagged, and `residual` says how far it is from
+        one.
 
     Raises
     ------
     ValueError
-        Names the array, the value and the fix.
+        A shape is wrong, a value is NaN or out of range, or A is not positive semidefinite. The message names the
+        array, the value and the fix.
 
     Notes
     -----
-    x has least norm among the solutions with the same classes, if that x is a solution.
+    The problem: find x with w = A x − b and, for every row i,
+
+        l_i ≤ x_i ≤ u_i;   w_i ≥ 0 where x_i = l_i,   w_i ≤ 0 where x_i = u_i,   w_i = 0 between
+
+        findex[i] < 0:       l_i = 0,           u_i = hi_i
+        findex[i] = j ≥ 0:   l_i = −hi_i x_j,   u_i = hi_i x_j
+
+    x has the least norm among the solutions with the same classes, if that x is a solution (docs/theory.md, §5).
+
+    Examples
+    --------
+    Row 0 is a normal impulse, row 1 is friction with μ = 0.5.
+
+    >>> found = ws.solve_lcp(np.eye(2), b=[1.0, 2.0], hi=[np.inf, 0.5], findex=[-1, 0], device="cpu")
+    >>> found.x.tolist(), found.classes.tolist(), found.flags.tolist()
+    ([[1.0, 0.5]], [[1, 2]], [0])
     """
     scalar = arrays.check_dtype(OWNER, dtype)
     arrays.check_tolerance(OWNER, tolerance)
