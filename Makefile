@@ -106,7 +106,7 @@ wheel: $(VENV)/test.stamp
 cuda-check: $(VENV)/demo.stamp
 	$(BIN)/python -m warpsim.tools.kernel_modules $(CUDA_ARGS)
 
-# What a GPU would do, without one (docs/gpu.md): the quick half, and all of it.
+# What a GPU would do, without one (docs/gpu_checks.md): the quick half, and all of it.
 gpu-quick: $(VENV)/cuda.stamp
 	$(BIN)/python -m benchmarks.gpu.budget --quick
 	$(BIN)/python -m benchmarks.gpu.emulate --quick --robot ant --worlds 64

@@ -1,22 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table of speeds from the results of `warpsim bench`, written into every page that states one.
+"""One table of speeds from the results of `warpsim bench`, as parts of pages: `<!-- speeds: NAME -->` (`benchmarks/figures.py`)."""
 
-    python -m benchmarks.speeds            # write results/speeds.md and the marked parts of PAGES
-    python -m benchmarks.speeds --check    # exit code 1 where a page is not up to date
-
-A page holds `<!-- speeds: NAME -->` and `<!-- /speeds -->`; what stands between is one of `fragments`. `tests/test_docs.py` compares.
-"""
-
-import argparse
 import json
 import pathlib
-import re
-import sys
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = tuple(ROOT / name for name in ("README.md", "docs/index.md", "docs/performance.md", "docs/limits.md"))
-MARKED = re.compile(r"(<!-- speeds: ([a-z_]+) -->)(.*?)(<!-- /speeds -->)", re.DOTALL)
 # Which rows of a result the short table shows.
 SHORT = {"bench.json": (1, 4096), "bench_h200.json": (8192, 65536)}
 ROBOTS = ("humanoid", "ant")
@@ -83,41 +72,9 @@ def fragments() -> dict[str, str]:
     }
 
 
-def filled(text: str) -> str:
-    """A page with its marked parts as the results have them."""
-    known = fragments()
-
-    def replace(match: re.Match) -> str:
-        if match[2] not in known:
-            raise KeyError(f"no fragment '{match[2]}': write one of {', '.join(known)}")
-        return match[1] + known[match[2]] + match[4]
-
-    return MARKED.sub(replace, text)
-
-
 def report() -> str:
     """The page of results."""
     return (
         "# Speeds\n\nWorld-steps per second of settled robots under random controls, float32 (MuJoCo C: float64), each engine's own contact model. "
-        f"Made by `python -m benchmarks.speeds` from bench.json and bench_h200.json ({sources()}).\n\n{table(None)}"
+        f"Made by `python -m benchmarks.figures` from bench.json and bench_h200.json ({sources()}).\n\n{table(None)}"
     )
-
-
-def main() -> None:
-    """Write the table and the pages, or check them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit code 1 where a page is not up to date"
-    )
-    arguments = parser.parse_args()
-    wanted = {RESULTS / "speeds.md": report(), **{page: filled(page.read_text()) for page in PAGES}}
-    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
-    for path in stale:
-        print(path.relative_to(ROOT), "is not up to date" if arguments.check else "written")
-        if not arguments.check:
-            path.write_text(wanted[path])
-    sys.exit(1 if arguments.check and stale else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,7 @@ import mujoco
 import pytest
 
 import warpsim as ws
-from benchmarks import speeds
+from benchmarks import figures
 from scenes.examples import SCENES
 from warpsim.files import load
 from warpsim.tools.cli import COMMANDS, main
@@ -77,23 +77,49 @@ def test_commands_of_a_page_parse(path):
                 )
 
 
-def test_speeds_are_those_of_the_results():
-    """The table of speeds is the one that `python -m benchmarks.speeds` makes of the results, on every page that has it."""
-    assert (speeds.RESULTS / "speeds.md").read_text() == speeds.report()
-    for path in speeds.PAGES:
-        text = path.read_text()
-        assert speeds.MARKED.search(text), f"{path}: no marked part"
-        assert speeds.filled(text) == text, f"{path}: run `python -m benchmarks.speeds`"
-
-
 @page
 def test_no_page_has_speeds_of_its_own(path):
     """Speeds beside mujoco_warp and MuJoCo C stand in the table alone, so that no two pages can differ."""
     if path.name == "CHANGELOG.md":  # what was measured then
         pytest.skip("a history")
-    text = speeds.MARKED.sub("", path.read_text())
+    text = figures.MARKED.sub("", path.read_text())
     ratio = r"\d[^|\n;:]{0,30}(?:times|×)[^|\n;:]{0,20}(?:mujoco_warp|MuJoCo C)\b"
     assert not re.search(ratio, text), re.search(ratio, text)
+
+
+# Words of a hand-written page, as `wc -w` counts them.
+LONGEST = 1500
+# Pages that may be longer, and why.
+LONG = {
+    "docs/theory.md": "the equations of everything, read by section",
+}
+# Tables of features, looked up and not read: their words do not count.
+TABLES = ("docs/mjcf.md", "docs/urdf.md", "docs/usd.md", "docs/migration.md", "docs/sensors.md", "benchmarks/README.md")
+# Pages that are still too long. To be emptied: whoever shortens a page takes it out.
+STILL_LONG = (
+    "docs/clutter.md",
+    "docs/constraints.md",
+    "docs/contact_models.md",
+    "docs/device_code.md",
+    "docs/gradients.md",
+    "docs/hydroelastic.md",
+    "docs/impact_gradients.md",
+    "docs/mujoco.md",
+    "docs/optimisers.md",
+    "docs/step.md",
+    "docs/stores.md",
+)
+
+
+def test_no_page_is_longer_than_is_read():
+    """Each hand-written page has at most 1,500 words, but for those listed above."""
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if "api" not in path.relative_to(ROOT).parts]
+    words = {}
+    for path in (ROOT / "README.md", ROOT / "benchmarks" / "README.md", *pages):
+        name, text = path.relative_to(ROOT).as_posix(), path.read_text()
+        words[name] = len((re.sub(r"^\|.*", "", text, flags=re.M) if name in TABLES else text).split())
+    longer = {name: count for name, count in words.items() if count > LONGEST and name not in (*LONG, *STILL_LONG)}
+    assert not longer, longer
 
 
 def test_kernels_of_the_step_exist():

@@ -3,7 +3,7 @@
 
 Rounding is IEEE's to nearest, sin, cos, exp2 and log2 are NumPy's; what CUDA approximates by `.approx` in float32 is made wrong by a unit in the last
 place, square roots towards 0 and reciprocals away from it, so that what needs them exact does not pass, and 0 below the smallest normal number under
-`.ftz`. Latencies [cycles] and issue slots are those of an H200 as docs/gpu.md assumes them.
+`.ftz`. Latencies [cycles] and issue slots are those of an H200 as docs/gpu_checks.md assumes them.
 """
 
 from collections.abc import Callable

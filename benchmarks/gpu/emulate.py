@@ -13,6 +13,7 @@ then the CPU's kernel on the same numbers, and what both wrote is compared. Exit
 import argparse
 import collections
 import dataclasses
+import datetime
 import json
 import math
 import pathlib
@@ -330,15 +331,33 @@ def write(folder: pathlib.Path, case: str, worlds: int, rows: list[Row], copies:
     """Put the case into gpu_emulation.json of the folder, and all its cases into gpu_emulation.md."""
     kept = folder / "gpu_emulation.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
-    results[case] = {"worlds": worlds, "copies": copies, "kernels": [dataclasses.asdict(row) for row in rows]}
+    costs = {"worlds": worlds, "copies": copies, "kernels": [dataclasses.asdict(row) for row in rows]}
+    results[case] = {"date": datetime.date.today().isoformat(), **costs}
     kept.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    (folder / "gpu_emulation.md").write_text(page(results))
+
+
+def page(results: dict[str, dict]) -> str:
+    """The text of gpu_emulation.md: one line per case, then its kernels."""
     parts = [
-        "# One step in the emulator\n\n`python -m benchmarks.gpu.emulate`; what the columns mean: [docs/gpu.md](../../docs/gpu.md).\n"
+        "# One step in the emulator\n\n`python -m benchmarks.gpu.emulate`; what the columns mean: [docs/gpu_checks.md](../../docs/gpu_checks.md).\n\n"
     ]
+    first, second = (f"predicted at {worlds:,} worlds, M steps/s" for worlds in predict.WORLDS)
+    parts.append(
+        f"| case | date | kernels | warp instructions per world | useful lanes | {first} | {second} |\n{'|---' * 7}|\n"
+    )
+    for name, result in sorted(results.items()):
+        rows = [Row(**row) for row in result["kernels"]]
+        slots = sum(row.slots for row in rows)
+        useful = sum(row.slots * row.useful for row in rows) / slots
+        speeds = [predict.steps_per_second(rows, result["copies"], worlds) for worlds in predict.WORLDS]
+        ranges = [f"{low / 1e6:.1f} … {high / 1e6:.1f}" for low, _, high in speeds]
+        numbers = [str(len(rows)), f"{slots:,.0f}", f"{100 * useful:.0f} %", *ranges]
+        parts.append(f"| {name} | {result['date']} | {' | '.join(numbers)} |\n")
     for name, result in sorted(results.items()):
         rows = [Row(**row) for row in result["kernels"]]
         parts.append(f"\n## {name}\n\n" + "\n\n".join(summary(rows, result["copies"])) + "\n\n" + table(rows))
-    (folder / "gpu_emulation.md").write_text("".join(parts))
+    return "".join(parts)
 
 
 def table(rows: list[Row]) -> str:

@@ -11,7 +11,7 @@ import collections
 
 import numpy as np
 
-L1_LATENCY, L2_LATENCY, HBM_LATENCY, SHARED_LATENCY = 34, 260, 600, 29  # cycles, H200 (docs/gpu.md)
+L1_LATENCY, L2_LATENCY, HBM_LATENCY, SHARED_LATENCY = 34, 260, 600, 29  # cycles, H200 (docs/gpu_checks.md)
 SECTOR, SECTORS_OF_LINE = 32, 4
 LANES = 32
 LOCAL_WINDOW, SHARED_WINDOW = 1 << 60, 1 << 61
