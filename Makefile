@@ -137,8 +137,9 @@ corpus: $(VENV)/test.stamp
 	for wheel in build/corpus/wheels/*.whl; do \
 	    name=$$(basename $$wheel | cut -d- -f1); $(BIN)/python -m zipfile -e $$wheel build/corpus/$$name; done
 	rm -f build/corpus/rows.jsonl
-	$(BIN)/python -m benchmarks.corpus --rows build/corpus/rows.jsonl --page docs/corpus.md \
+	$(BIN)/python -m benchmarks.corpus --rows build/corpus/rows.jsonl --page benchmarks/results/corpus.md \
 	    $$(find build/corpus -mindepth 1 -maxdepth 1 -type d ! -name wheels | sort)
+	$(BIN)/python -m benchmarks.figures
 
 # Our USD as Blender draws it, in build/blender; bpy has an environment of its own.
 build/bpy/stamp:

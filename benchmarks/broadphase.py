@@ -10,6 +10,7 @@ the same number of neighbours in every scene. --full-step adds the time of a who
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import time
@@ -178,7 +179,10 @@ def markdown(result: dict) -> str:
         numbers = f"{r['iterations']:.1f} | {r['ms_per_step']:,.3g} | {r['search_ms'] / r['ms_per_step']:.1%}"
         lines.append(f"| {r['spheres']} | {r['dofs']:,} | {r['contacts']:,} | {numbers} |")
     m = result["machine"]
-    lines += ["", f"{m['date']}, {m['processor']}, one thread; warp-lang {m['versions']['warp-lang']}; float32"]
+    lines += [
+        "",
+        f"{m['date']}, {m['processor']}, one thread, load {result['load']:.1f} at the start; warp-lang {m['versions']['warp-lang']}; float32",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -191,11 +195,12 @@ def main() -> None:
     parser.add_argument("--plot", type=pathlib.Path, help="file of the plot")
     arguments = parser.parse_args()
     wp.config.quiet = True
-    rows = []
+    rows, load = [], os.getloadavg()[0]
     for count in sorted(arguments.counts):
         rows.append(search(count))
         print(rows[-1], flush=True)
-    result = {"machine": machine(wp.get_device("cpu")), "largest_list": LARGEST_LIST, "search": rows, "full_step": []}
+    result = {"machine": machine(wp.get_device("cpu")), "load": load, "largest_list": LARGEST_LIST}
+    result |= {"search": rows, "full_step": []}
     result["exponent"] = {method: exponent(rows, method) for method in (LIST, GRID)}
     result["crossover"] = crossover(rows)
     for count in arguments.full_step:

@@ -214,10 +214,30 @@ def many_worlds(bodies: int, worlds: int, dtype: str) -> dict:
     }
 
 
+def beside(rows: list[dict]) -> list[str]:
+    """A line per scene with both engines in a cell, as far as they ran."""
+    lines = [
+        "| scene | bodies | ms/step: warpsim / Drake | faster | contacts | depth m | slip m/s | iterations mean / last 2 s |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    scenes: dict[tuple, dict[str, dict]] = {}
+    for row in rows:
+        scenes.setdefault((row["shapes"], row["walls"], row["bodies"]), {})[row["engine"]] = row
+    for (shapes, walls, bodies), engines in scenes.items():
+        both = [engines[name] for name in ("warpsim", "drake") if name in engines]
+        forms = {"ms_per_step": ".3g", "contacts": "", "depth": ".1e", "slip": ".1e"}
+        cells = [" / ".join(f"{row[key]:{form}}" for row in both) for key, form in forms.items()]
+        cells.insert(1, f"{both[1]['ms_per_step'] / both[0]['ms_per_step']:.1f}×" if len(both) == 2 else "")
+        iterations = f"{both[0]['iterations']:.2g} / {both[0]['iterations_settled']:.2g}"
+        lines.append(f"| {shapes}, {'walls' if walls else 'open'} | {bodies} | {' | '.join(cells)} | {iterations} |")
+    return lines
+
+
 def markdown(result: dict) -> str:
     """The tables, and the machine below them."""
     lines = []
     if result["rows"]:
+        lines += [*beside(result["rows"]), ""]
         lines += [
             "| scene | bodies | engine | ms/step | contacts | depth m | slip m/s | fastest m/s, rad/s | iterations "
             "mean / last 5 s / last 2 s | worst e_m |",
@@ -239,7 +259,8 @@ def markdown(result: dict) -> str:
         lines.append(f"| {r['bodies']} | {r['worlds']} | {r['dtype']} | {speed} |")
     m = result["machine"]
     versions = ", ".join(f"{name} {m['versions'][name]}" for name in ("warpsim", "warp-lang", "drake"))
-    lines += ["", f"{m['date']}, {m['processor']}, {m['cores']} cores, one thread; {versions}; {result['seconds']:g} s"]
+    where = f"{m['date']}, {m['processor']}, {m['cores']} cores, one thread, load {result['load']:.1f} at the start"
+    lines += ["", f"{where}; {versions}; {result['seconds']:g} s"]
     return "\n".join(lines) + "\n"
 
 
@@ -257,7 +278,8 @@ def main() -> int:
     with_drake = arguments.drake and importlib.util.find_spec("pydrake") is not None
     if arguments.drake and not with_drake:
         print("pydrake is not installed, Drake is left out; run: pip install drake")
-    result = {"machine": machine(wp.get_device("cpu")), "seconds": arguments.seconds, "rows": [], "worlds": []}
+    result = {"machine": machine(wp.get_device("cpu")), "load": os.getloadavg()[0], "seconds": arguments.seconds}
+    result |= {"rows": [], "worlds": []}
     result["machine"]["versions"]["drake"] = importlib.metadata.version("drake") if with_drake else "not run"
     for shapes, walls in SCENES:
         for bodies in arguments.bodies:

@@ -67,7 +67,7 @@ def origin(name: str) -> str:
     dates = sorted(set(DATE.findall(text)))
     machine = next((short for pattern, short in MACHINES.items() if re.search(pattern, text)), None)
     if not dates or machine is None:
-        raise KeyError(f"{name} does not name its machine and its date: write both into the file")
+        raise KeyError(f"{name} does not name its date and one of MACHINES: write both into the file")
     return f"{machine}, {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
 
 
@@ -111,7 +111,8 @@ def _column(name: str, head: list[str], key: str) -> int:
 def table(what: str, page: pathlib.Path) -> str:
     """A table and its source."""
     name, (head, *rows) = chosen(what)
-    lines = ["| " + " | ".join(row) + " |" for row in ([head], [["---"] * len(head)], rows) for row in row]
+    lines = ["| " + " | ".join(row) + " |" for row in [head, *rows]]
+    lines.insert(1, "|" + "---|" * len(head))
     return "\n\n" + "\n".join(lines) + f"\n\nSource: {link(name, page)}.\n\n"
 
 
@@ -134,10 +135,14 @@ def filled(text: str, page: pathlib.Path) -> str:
                 raise KeyError(f"{page.name}: no {kind} '{what}': write one of {', '.join(known)}")
             new = known[what]
         else:
-            new = {"table": table, "source": link}[kind](what, page) if kind != "value" else value(what)
+            try:
+                new = {"table": table, "source": link}[kind](what, page) if kind != "value" else value(what)
+            except KeyError as error:
+                raise KeyError(f"{page.name}, '{kind}: {what}': {error.args[0]}") from None
         return match[1] + new + match[5]
 
-    return MARKED.sub(replace, text)
+    parts = re.split(r"(^```.*?^```)", text, flags=re.M | re.S)  # code stays as it is
+    return "".join(part if k % 2 else MARKED.sub(replace, part) for k, part in enumerate(parts))
 
 
 def written() -> dict[pathlib.Path, str]:

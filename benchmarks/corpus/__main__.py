@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robot files that nobody here wrote: which load, whether they accelerate as in MuJoCo, stay calm, and how fast they are.
 
-    python -m benchmarks.corpus FOLDER [FOLDER …] [--stages smooth speed calm] [--only WORDS …] [--rows FILE] [--page docs/corpus.md]
+    python -m benchmarks.corpus FOLDER [FOLDER …] [--stages smooth speed calm] [--only WORDS …] [--rows FILE] [--page benchmarks/results/corpus.md]
 
 Every FOLDER (an unpacked package with MJCF files) is a row of the tables. A file counts when MuJoCo compiles it. --rows: a file that gets a
-line of JSON per file as soon as it is known; what it has already is not done again (remove it to start anew). --page: write the page and,
-beside the other results, benchmarks/results/corpus.csv.
+line of JSON per file as soon as it is known; what it has already is not done again (remove it to start anew). --page: write the tables and,
+beside the other results, benchmarks/results/corpus.csv; then `python -m benchmarks.figures` brings the tables into docs/corpus.md.
 """
 
 import argparse

@@ -4,6 +4,7 @@
 import re
 
 from benchmarks.corpus.causes import cause
+from warpsim.state import FLAG_NAMES
 
 LOADS = 0.97  # of the files that MuJoCo compiles and that use nothing that is refused by name
 SMOOTH = 1e-8  # relative error of accelerations
@@ -38,6 +39,10 @@ def sensor_miss(row: dict) -> str | None:
     return "; ".join(said) or None
 
 
+def _flagged(flags: int) -> str:
+    return "flagged " + " and ".join(name for bit, name in FLAG_NAMES.items() if flags & bit)
+
+
 def calm_miss(row: dict) -> str | None:
     found = stage_of(row, "calm")
     if found is None:
@@ -48,7 +53,7 @@ def calm_miss(row: dict) -> str | None:
     for dtype in ("float32", "float64"):
         one = found[dtype]
         if one["fails"]:
-            parts = [word if word != "flag" else f"flags {one['flags']}" for word in one["fails"]]
+            parts = [word if word != "flag" else _flagged(one["flags"]) for word in one["fails"]]
             if "energy" in one["fails"]:
                 parts.append(f"{one['energy']:.3g} J, MuJoCo {one['mujoco_energy']:.3g} J")
             if "height" in one["fails"]:

@@ -1,37 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/corpus.md and benchmarks/results/corpus.csv from the rows of a run."""
+"""benchmarks/results/corpus.md and corpus.csv from the rows of a run."""
 
 import collections
 import csv
-import datetime
-import importlib.metadata
 import pathlib
 import statistics
 
-from benchmarks.corpus.judge import LOADS, SLOWEST, SMOOTH, inside, kind_of, misses, stage_of
+import warp as wp
 
-HEAD = """# Robots as their makers ship them
+from benchmarks.corpus.judge import inside, kind_of, misses, stage_of
+from warpsim.tools.bench import machine
 
-`make corpus` unpacks the packages below and takes every MJCF file in them that MuJoCo compiles, robots, scenes and loose parts alike; those with
-flexes, plugins or signed distance fields, which are refused by name, are left out. What is asked of each, and by whom (`benchmarks/corpus`):
+HEAD = """# Robot files of other packages
 
-- **load**: `ws.load(file, root=package)` without an error ({loads:.0%} of the files).
-- **smooth**: accelerations at five random states with random velocities, controls, activations and mocap bodies are MuJoCo's, to {smooth:g} in the norm of
-  the mass matrix; constraints, limits, dry friction and contact are off in both (`smooth.py`).
-- **sensors**: at the same states those of positions and velocities, and those of accelerations and forces of a short step, to {smooth:g} (`sensing.py`).
-- **calm**: from the first keyframe or the file's own start, four worlds and two seconds, default options, float32 and float64: no flag, no
-  NaN; kinetic energy at most 1.1 times MuJoCo's largest and a fall of 10 mm more; free bodies at rest as high as in MuJoCo to 1 mm
-  and MuJoCo's penetration (`calm.py`).
-- **speed**: a step of one of 16 worlds in at most {slowest:g} times the processor time of a world of MuJoCo C, float32, one thread (`speed.py`).
+`make corpus`; what the columns mean: [docs/corpus.md](../../docs/corpus.md). {date}, {processor}; MuJoCo {mujoco}.
 
 """
 
 
 def write_page(rows: dict[str, dict]) -> str:
     """The Markdown page."""
-    known, today = inside(rows), datetime.date.today()
-    lines = [f"{today}; MuJoCo {importlib.metadata.version('mujoco')}.", ""]
-    lines += [
+    known, about = inside(rows), machine(wp.get_device("cpu"))
+    lines = [
         "| package | files | load | smooth: compared | miss | sensors: files | miss | calm: run | miss | speed: run | miss | median | worst |"
     ]
     lines += ["|" + "---|" * 13]
@@ -46,7 +36,8 @@ def write_page(rows: dict[str, dict]) -> str:
         lines += ["", f"## {title}", "", "| file | what | cause |", "|---|---|---|"]
         missed = sorted(misses(rows, stage).items())
         lines += [f"| {name} | {_cell(said)} | {_cell(why or 'not known')} |" for name, (said, why) in missed]
-    return HEAD.format(loads=LOADS, smooth=SMOOTH, slowest=SLOWEST) + "\n".join(lines) + "\n"
+    head = HEAD.format(date=about["date"], processor=about["processor"], mujoco=about["versions"]["mujoco"])
+    return head + "\n".join(lines) + "\n"
 
 
 def _cell(text: str) -> str:

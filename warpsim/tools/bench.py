@@ -251,7 +251,16 @@ def markdown(result: dict) -> str:
         "|" + "---|" * len(HEADINGS),
     ]
     lines += ["| " + " | ".join(row) + " |" for row in table_rows(result)]
-    lines += ["", *(f"- {_cold_line(row)}" for row in result["cold_start"]), ""]
+    if result["cold_start"]:
+        lines += [
+            "",
+            "Cold start, from the start of a process with an empty kernel cache to the end of its first step:",
+            "",
+        ]
+        lines += ["| model | engine | s | CPU s |", "|---|---|---|---|"]
+        for row in result["cold_start"]:
+            lines.append(f"| {row['model']} | {row['engine']} | {row['seconds']:.1f} | {row['cpu_seconds']:.1f} |")
+    lines.append("")
     sizes = {r["model"]: r["note"] for r in result["rows"] if r.get("note")}
     lines += [f"- {model}: {note}" for model, note in sizes.items()]
     return "\n".join(lines) + "\n"
