@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Docstrings of public names: complete, well formed in NumPy's style, and true where an example can tell.
 
-Public are the names of `ws.__all__`, `ws.envs.__all__`, `ws.torch`, `ws.jax` and `ws.cluster`, what `sim.parameters`,
+Public are the names of `ws.__all__`, `ws.envs.__all__` and of its modules, `ws.torch`, `ws.jax` and `ws.cluster`, what `sim.parameters`,
 `sim.diagnostics` and queries return (`RESULTS`), and the public members of all these classes. numpydoc checks the form,
 doctest runs the examples.
 """
@@ -59,6 +59,7 @@ RESULTS += (GradientCheck, GradientRow, GradientTrust, Estimate)
 # Classes that warpsim makes: users read them, and call no constructor.
 MADE = {*RESULTS, ws.Model, ws.State, ws.Linearization, ws.ContactSolution, ws.LCPSolution, ws.ConeQPSolution, ws.Fault}
 MADE |= {ws.Plan, ws.Shot, ws.Reach, ws.Identification, ws.RobotIdentification, ws.HessianVector, ws.envs.View}
+MADE |= {ws.envs.terrain.Terrain}
 # What examples need not import.
 NAMESPACE = {"ws": ws, "np": np, "wp": wp}
 # Names whose docstring still lacks something.
@@ -81,11 +82,6 @@ Compliant
 LCP
 NoContact
 SAP
-envs.MixedEnv
-envs.PpoSettings
-envs.ShacSettings
-envs.Task
-envs.VectorEnv
 Model.nq
 Model.nv
 Model.nu
@@ -132,38 +128,6 @@ ModelBuilder.add_model
 Texture.read
 Texture.of_pixels
 Trajectory.pose_chunks
-envs.MixedEnv.faults
-envs.MixedEnv.reset
-envs.MixedEnv.step
-envs.MixedEnv.load_state_dict
-envs.MixedEnv.close_extras
-envs.OnnxPolicy.judge
-envs.Task.actions
-envs.Term.first
-envs.Term.bind
-envs.Term.reset
-envs.VectorEnv.reset
-envs.VectorEnv.step
-envs.VectorEnv.check_kept
-envs.VectorEnv.load_state_dict
-envs.View.seed
-envs.View.go_on
-envs.View.next_episode
-envs.View.replayed
-envs.View.q
-envs.View.v
-envs.View.step
-envs.View.isolated
-envs.View.restarted
-envs.View.write
-envs.View.constant
-envs.View.uniform
-envs.View.normal
-envs.View.columns
-envs.View.pose
-envs.View.velocity
-envs.View.parameter
-envs.View.diagnostic
 """.split()
 )
 
@@ -185,24 +149,35 @@ def called_by_steps(owner: type) -> bool:
     return issubclass(owner, ContactModel | Integrator)
 
 
+def is_task(item) -> bool:
+    """Whether it is one of warpsim's tasks, whose attributes are those of `Task`."""
+    return (
+        isinstance(item, type) and issubclass(item, ws.envs.Task) and item.__name__ not in ("Task", "VelocityTracking")
+    )
+
+
 def public_names() -> dict[str, object]:
     """Every public name with what it is."""
     found = {name: getattr(ws, name) for name in ws.__all__} | {kind.__name__: kind for kind in RESULTS}
     found |= {f"envs.{name}": getattr(ws.envs, name) for name in ws.envs.__all__}
-    modules = [ws.cluster, ws.robots]
-    modules += [getattr(ws, name) for name in ("torch", "jax") if importlib.util.find_spec(name)]
-    for module in modules:
-        short = module.__name__.rpartition(".")[2]
+    modules = {"cluster": ws.cluster, "robots": ws.robots}
+    modules |= {name: getattr(ws, name) for name in ("torch", "jax") if importlib.util.find_spec(name)}
+    modules |= {
+        f"envs.{name}": x for name, x in vars(ws.envs).items() if name in ws.envs.__all__ and inspect.ismodule(x)
+    }
+    for short, module in modules.items():
         own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
         found |= {
             f"{short}.{name}": value
             for name, value in own.items()
-            if getattr(value, "__module__", "") == module.__name__
+            if (getattr(value, "__module__", None) or "").startswith(module.__name__)
         }
     found = {name: item for name, item in found.items() if isinstance(item, type | types.FunctionType)}
+    found = {name: item for name, item in found.items() if item.__name__ != "<lambda>"}  # values: envs.symmetry.polar
     for name, item in list(found.items()):
-        if isinstance(item, type) and not called_by_steps(item):
-            found |= {f"{name}.{member}": value for member, value in members(item).items()}
+        if isinstance(item, type) and not called_by_steps(item) and not is_task(item):
+            known = vars(ws.envs.Term) if issubclass(item, ws.envs.Term) and item is not ws.envs.Term else ()
+            found |= {f"{name}.{member}": value for member, value in members(item).items() if member not in known}
     return found
 
 
@@ -211,6 +186,7 @@ def with_arguments(item) -> bool:
     if (
         isinstance(item, property)
         or item in MADE
+        or is_task(item)
         or (isinstance(item, type) and issubclass(item, enum.Enum | Exception))
     ):
         return False

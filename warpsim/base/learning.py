@@ -112,24 +112,24 @@ class PpoSettings(_Settings):
         λ of the advantages (GAE).
     learning_rate : float
         Learning rate of Adam; the initial value with an adaptive schedule.
-    schedule : str
-        adaptive changes the learning rate toward `desired_kl`; fixed keeps it.
-    desired_kl : float
-        KL divergence of an update that the adaptive schedule aims at.
     epochs : int
         Passes over the data of an update.
     minibatches : int
         Parts of the data in a pass, each with a gradient step.
+    max_grad_norm : float
+        Limit of the gradient's norm; inf is none.
+    init_std : float
+        Initial standard deviation of the actions.
+    schedule : str
+        adaptive changes the learning rate toward `desired_kl`; fixed keeps it.
+    desired_kl : float
+        KL divergence of an update that the adaptive schedule aims at.
     clip : float
         Limit of the change of the probability ratio, and of the value.
     entropy : float
         Weight of the policy's entropy.
     value_loss_coef : float
         Weight of the critic's loss.
-    max_grad_norm : float
-        Limit of the gradient's norm; inf is none.
-    init_std : float
-        Initial standard deviation of the actions.
     symmetry : str
         augmentation learns from mirrored copies of the data too, loss penalizes acting differently in mirrored states
         (Mittal et al., 2024); none does neither. The task says how it is mirrored (`Task.symmetry`).
@@ -158,8 +158,6 @@ class ShacSettings(_Settings):
         Rounds of actions and an update.
     envs : int
         Worlds at once.
-    horizon_steps : int
-        Physics steps that are differentiated at a time: as many actions as fit, by the task's `decimation`, at least 1.
     horizon : int, optional
         Actions that are differentiated at a time; None: by `horizon_steps`.
     hidden : tuple of int
@@ -174,24 +172,26 @@ class ShacSettings(_Settings):
         λ of the returns that the critic learns, TD(λ).
     learning_rate : float
         Learning rate of the actor's Adam.
-    critic_learning_rate : float, optional
-        Learning rate of the critic's Adam; None: `learning_rate`.
-    betas : tuple of float
-        β₁ and β₂ of Adam.
     epochs : int
         Passes of the critic over the data of an update.
     minibatches : int
         Parts of the data in a pass, each with a gradient step of the critic.
-    target_decay : float
-        Weight of the old target critic after an update.
     max_grad_norm : float
         Limit of the norm of the actor's gradient, and of the critic's; inf is none.
+    init_std : float
+        Initial standard deviation of the noise on the actor's output.
+    horizon_steps : int
+        Physics steps that are differentiated at a time: as many actions as fit, by the task's `decimation`, at least 1.
+    critic_learning_rate : float, optional
+        Learning rate of the critic's Adam; None: `learning_rate`.
+    betas : tuple of float
+        β₁ and β₂ of Adam.
+    target_decay : float
+        Weight of the old target critic after an update.
     max_state_gradient : float
         Limit of a world's gradient with respect to its state, in medians over all worlds; inf is none.
     smoothing : float
         Softening of contact while learning (`SAP.smoothed`).
-    init_std : float
-        Initial standard deviation of the noise on the actor's output.
 
     Examples
     --------

@@ -51,17 +51,64 @@ class _Rays(Term):
         return new
 
     def look(self, view):
-        """Distances [m] (`reach` without a hit), geoms (-1 without a hit) and normals."""
+        """Cast the rays.
+
+        Parameters
+        ----------
+        view : View
+            The worlds.
+
+        Returns
+        -------
+        distance : array (worlds, rays)
+            Distances [m]; `reach` without a hit.
+        geom : array (worlds, rays) of int
+            Index of the geom; −1 without a hit.
+        normal : array (worlds, rays, 3)
+            Normals in world axes; 0 without a hit.
+
+        Examples
+        --------
+        The environment calls it where the term is evaluated.
+
+        >>> distance, geom, normal = term.look(view)                           # doctest: +SKIP
+        """
         hits = view._once(("rays", id(self)), lambda: [view.arrays.of(x) for x in self.sensor(view.state)])
         distance, geom, normal = hits
         return view.xp.where(geom >= 0, distance, self.reach), geom, normal
 
 
 class lidar(_Rays):
-    """Distances `(worlds, channels · columns)` [m] along rows of rays, from the lowest up; `reach` without a hit.
+    """Observation: distances along rows of rays from a body, (worlds, channels · columns) [m], from the lowest row up.
 
-    `vertical` and `horizontal` are the first and last angle [degrees]. A full turn omits its last column, which would
-    repeat the first. `ignore` lists bodies that are not seen; the default is the body that carries the lidar.
+    Parameters
+    ----------
+    body : str
+        Name of the body, or "world".
+    columns : int
+        Rays per row. Default: 64.
+    channels : int
+        Rows. Default: 1.
+    horizontal : (float, float)
+        First and last angle of a row about z of the pose, from x [degrees]. A full turn omits its last ray, which would
+        repeat the first. Default: (−180, 180).
+    vertical : (float, float)
+        Elevation of the first and of the last row [degrees]. Default: (0, 0).
+    pose : array (7,)
+        Pose of the lidar in the body's frame [x y z qw qx qy qz]. Default: the frame itself.
+    reach : float
+        Largest distance, and the value without a hit [m]. Default: 10.
+    ignore : sequence of str, optional
+        Bodies that are not seen. Default: the body that carries the lidar.
+    geoms : sequence, optional
+        The geoms that are seen, as in `Simulator.ray_sensor`. Default: all.
+
+    Examples
+    --------
+    >>> scan = ws.envs.cameras.lidar("torso", columns=16, vertical=(-30.0, 0.0), channels=2)
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"scan": scan})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].shape
+    (1, 32)
     """
 
     def __init__(
@@ -93,11 +140,39 @@ class lidar(_Rays):
 
 
 class camera(_Rays):
-    """An image `(worlds, height · width · channels)`, row by row from the top left.
+    """Observation: an image, (worlds, height · width · channels), row by row from the top left.
 
-    `what` is "depth" along the axis [m] (`reach` without a hit), "segmentation" (index of the geom, -1 without a hit),
-    "normals" in world axes (0 without a hit), or "rgb" in 0 to 1 (the geoms' colors in the light of the sky and a sun).
-    `fov` is the vertical field of view [degrees].
+    Parameters
+    ----------
+    body : str
+        Name of the body, or "world".
+    width : int
+        Columns of pixels. Default: 32.
+    height : int
+        Rows of pixels. Default: 32.
+    what : str
+        "depth" (default): distance along the camera's axis [m], `reach` without a hit. "segmentation": index of the
+        geom, −1 without a hit. "normals": in world axes, 0 without a hit. "rgb": the geoms' colors in the light of the
+        sky and a sun, 0 to 1.
+    fov : float
+        Vertical field of view [degrees]. Default: 60.
+    pose : array (7,)
+        Pose of the camera in the body's frame [x y z qw qx qy qz]. It looks along −z of its pose, +y up, as in MuJoCo,
+        USD and OpenGL. Default: `FORWARD`, along x of the body with z up.
+    reach : float
+        Largest distance [m]. Default: 10.
+    ignore : sequence of str, optional
+        Bodies that are not seen. Default: the body that carries the camera.
+    geoms : sequence, optional
+        The geoms that are seen, as in `Simulator.ray_sensor`. Default: all.
+
+    Examples
+    --------
+    >>> eye = ws.envs.cameras.camera("torso", 8, 6, what="rgb")
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"eye": eye})
+    >>> observation, _ = ws.envs.VectorEnv(task, 1, device="cpu").reset()
+    >>> eye.picture(observation).shape
+    (1, 6, 8, 3)
     """
 
     def __init__(
@@ -147,5 +222,21 @@ class camera(_Rays):
         return (self._colours[geom] * light).reshape(view.worlds, -1)
 
     def picture(self, values) -> np.ndarray:
-        """The term's values as images `(worlds, height, width, channels)`."""
+        """Turn the term's values into images.
+
+        Parameters
+        ----------
+        values : array (worlds, height · width · channels)
+            Values of the term.
+
+        Returns
+        -------
+        array (worlds, height, width, channels)
+            The images.
+
+        Examples
+        --------
+        >>> ws.envs.cameras.camera("torso", 8, 6).picture(np.zeros((2, 48))).shape
+        (2, 6, 8, 1)
+        """
         return np.asarray(values).reshape(-1, *self.shape)

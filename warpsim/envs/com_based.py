@@ -13,28 +13,120 @@ import numpy as np
 
 
 def centre_of_mass(view):
-    """Center of mass of all bodies `(worlds, 3)` [m]."""
+    """Observation: center of mass of all bodies.
+
+    Parameters
+    ----------
+    view : View
+        The worlds.
+
+    Returns
+    -------
+    array (worlds, 3)
+        World axes [m].
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"com": ws.envs.com_based.centre_of_mass})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].shape
+    (1, 3)
+    """
     centre = view.about_centre[3]
     return (centre[..., :1] * centre[..., 1:]).sum(1) / centre[..., :1].sum(1)
 
 
 def centre_wrench(view):
-    """Contact wrenches `(worlds, nbody, 6)` of the last step."""
+    """Contact wrenches of the last physics step about the tree's center of mass, MuJoCo's `cfrc_ext`.
+
+    Parameters
+    ----------
+    view : View
+        The worlds.
+
+    Returns
+    -------
+    array (worlds, nbody, 6)
+        Torque [N m], then force [N], world axes.
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"q": lambda s: s.q})
+    >>> ws.envs.com_based.centre_wrench(ws.envs.VectorEnv(task, 1, device="cpu").view).shape
+    (1, 9, 6)
+    """
     return view.about_centre[0]
 
 
 def centre_inertia(view):
-    """Inertias `(worlds, nbody, 10)`."""
+    """Inertias of the bodies about the tree's center of mass, MuJoCo's `cinert`.
+
+    Parameters
+    ----------
+    view : View
+        The worlds.
+
+    Returns
+    -------
+    array (worlds, nbody, 10)
+        Ixx Iyy Izz Ixy Ixz Iyz [kg m²], m (x − c) [kg m], m [kg], world axes.
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"q": lambda s: s.q})
+    >>> ws.envs.com_based.centre_inertia(ws.envs.VectorEnv(task, 1, device="cpu").view).shape
+    (1, 9, 10)
+    """
     return view.about_centre[1]
 
 
 def centre_velocity(view):
-    """Velocities `(worlds, nbody, 6)`."""
+    """Velocities of the bodies at the tree's center of mass, MuJoCo's `cvel`.
+
+    Parameters
+    ----------
+    view : View
+        The worlds.
+
+    Returns
+    -------
+    array (worlds, nbody, 6)
+        Angular [rad/s], then that of the body's point at the center of mass [m/s], world axes.
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"q": lambda s: s.q})
+    >>> ws.envs.com_based.centre_velocity(ws.envs.VectorEnv(task, 1, device="cpu").view).shape
+    (1, 9, 6)
+    """
     return view.about_centre[2]
 
 
 def joint_forces(view):
-    """Forces `(worlds, nv)` of actuators on joints at the present state and control; other actuators are refused."""
+    """Forces of actuators on joints at the present state and control, MuJoCo's `qfrc_actuator`.
+
+    Parameters
+    ----------
+    view : View
+        The worlds.
+
+    Returns
+    -------
+    array (worlds, nv)
+        Generalized forces [N, N m].
+
+    Raises
+    ------
+    ValueError
+        An actuator acts on no joint.
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"f": ws.envs.com_based.joint_forces})
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
+    >>> _ = env.reset()
+    >>> env.step(np.ones((1, 1)))[0].tolist()
+    [[30.0, 0.0]]
+    """
     places, gear, matrix = view.constant("joint_forces", lambda: _transmission(view))
     gain, bias = view.parameter("actuator_gain"), view.parameter("actuator_bias")
     control_range, force_range = view.parameter("control_range"), view.parameter("force_range")

@@ -27,7 +27,24 @@ from warpsim.model.builder import ModelBuilder
 
 @dataclasses.dataclass(frozen=True)
 class Servo:
-    """A position servo: gains [N m/rad], [N m s/rad], greatest torque [N m], armature [kg m²]."""
+    """A position servo of a joint.
+
+    Parameters
+    ----------
+    kp : float
+        Position gain [N m/rad].
+    kd : float
+        Velocity gain [N m s/rad].
+    torque : float
+        Largest torque [N m].
+    armature : float
+        Armature of the joint [kg m²].
+
+    Examples
+    --------
+    >>> ws.envs.legged.Servo(kp=25.0, kd=0.6, torque=33.5, armature=0.01).kp
+    25.0
+    """
 
     kp: float
     kd: float
@@ -37,14 +54,44 @@ class Servo:
 
 @dataclasses.dataclass(frozen=True)
 class LeggedRobot:
-    """A robot file and what it lacks.
+    """A legged robot's file, and what the file lacks: `A1`, `GO1`, `G1`, or your own.
 
-    `base` is the body whose velocity is commanded, `free` its joint. `stance` maps patterns of joint names to angles
-    [rad] and `servos` to servos; the first pattern that matches the whole name counts, and joints without a servo are
-    passive. The policy moves the joints of `moved`; the others are held in the stance. `contacts` is a pattern of
-    "body/geom": geoms that touch the ground. `legs` are patterns of the left and the right leg's geoms, which touch
-    each other. `feet` are the bodies that carry the robot, `ankle` [m] is the height of their frames when they stand,
-    and `trunk` are bodies that must not touch the ground.
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+    package : str
+        The installed package that has the file.
+    file : str
+        Path of the file in the package.
+    base : str
+        The body whose velocity is commanded.
+    free : str
+        Its free joint.
+    height : float
+        Height of the free joint in the stance [m].
+    stance : dict of str to float
+        Angles of joints [rad], by pattern (regular expression) of their names. The first pattern that matches the whole
+        name counts; other joints are at 0.
+    servos : dict of str to Servo
+        Servos, by pattern of the joints' names. Joints without a servo are passive.
+    moved : tuple of str
+        The joints that the policy moves. The others are held in the stance.
+    contacts : str
+        Pattern of "body/geom": the geoms that touch the ground.
+    feet : tuple of str
+        The bodies that carry the robot.
+    trunk : tuple of str
+        Bodies that must not touch the ground.
+    legs : tuple of str
+        Patterns of the left and of the right leg's geoms, which touch each other. Default: none.
+    ankle : float
+        Height of the feet's frames when they stand [m]. Default: 0.
+
+    Examples
+    --------
+    >>> ws.envs.legged.A1.servo("FR_hip_joint").torque
+    33.5
     """
 
     name: str
@@ -64,15 +111,48 @@ class LeggedRobot:
 
     @property
     def joints(self) -> tuple:
-        """Joints with a servo: those of `moved` first."""
+        """Names of the joints with a servo, those of `moved` first: a tuple of str. It reads the robot's file."""
         names = tuple(n for n in _file(self).joint_names if self.servo(n) is not None and n not in self.moved)
         return (*self.moved, *names)
 
     def servo(self, joint: str) -> Servo | None:
+        """Find the servo of a joint.
+
+        Parameters
+        ----------
+        joint : str
+            Name of the joint.
+
+        Returns
+        -------
+        Servo or None
+            The servo; None for a passive joint.
+
+        Examples
+        --------
+        >>> ws.envs.legged.GO1.servo("FR_calf_joint").torque
+        35.55
+        """
         return _matched(self.servos, joint)
 
     def pose(self, joints) -> np.ndarray:
-        """Angles of joints in the stance [rad]."""
+        """Angles of joints in the stance.
+
+        Parameters
+        ----------
+        joints : sequence of str
+            Names of the joints.
+
+        Returns
+        -------
+        array (joints,)
+            Angles [rad].
+
+        Examples
+        --------
+        >>> ws.envs.legged.A1.pose(["FR_hip_joint", "FR_calf_joint"]).tolist()
+        [-0.1, -1.5]
+        """
         return np.array([_matched(self.stance, name) or 0.0 for name in joints])
 
 
@@ -168,7 +248,7 @@ LEVELS = 4  # of difficulty of the rough ground
 
 @functools.cache
 def ground():
-    """The rough ground of the tasks."""
+    """The rough ground of the tasks: a `Terrain` with four levels, made once."""
     return terrain(levels=LEVELS)
 
 
@@ -182,9 +262,28 @@ def _file(robot: LeggedRobot):
 
 
 def legged_model(robot: LeggedRobot, rough: bool = False):
-    """A robot with servos above a plane or `ground()`, with the keyframe "stance".
+    """Build a robot with servos above a plane or rough ground, with the keyframe "stance".
 
-    Feet and trunk touch the ground, and the legs each other where the robot says so; there is no other self-contact.
+    Feet and trunk touch the ground, and the legs each other where the robot says so. There is no other self-contact.
+
+    Parameters
+    ----------
+    robot : LeggedRobot
+        The robot.
+    rough : bool
+        Whether it stands on `ground()` instead of a plane. Default: False.
+
+    Returns
+    -------
+    Model
+        The model, with a position actuator for each of `robot.joints` and a time step of 5 ms.
+
+    Examples
+    --------
+    The example needs the package of the robot's file, so that doctest skips it.
+
+    >>> ws.envs.legged.legged_model(ws.envs.legged.A1).nu                  # doctest: +SKIP
+    12
     """
     b = ModelBuilder(robot.name, timestep=0.005)
     b.add_model(_file(robot))

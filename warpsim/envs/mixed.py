@@ -9,28 +9,44 @@ from warpsim.envs.vector_env import VectorEnv, reset_mask
 
 
 class MixedEnv(gymnasium.vector.VectorEnv):
-    """Tasks side by side: the first task has the first worlds, and so on. Arrays are NumPy's.
+    """Several environments as one: tasks side by side, each with its own robot and simulator. Arrays are NumPy's.
 
     Parameters
     ----------
-    tasks : list
-        Tasks or classes of tasks.
-    num_envs : int or list
-        Total number of worlds, divided as evenly as possible, or a number for each task.
-    options
-        Further options as in `VectorEnv`.
+    tasks : sequence of Task, class or str
+        The tasks. The first one has the first worlds, and so on.
+    num_envs : int or sequence of int
+        Number of worlds of all tasks, divided as evenly as possible, or a number for each task.
+    first_world : int
+        Number of the first world, where the environment is one of several parts of a larger one. Default: 0.
+    **options : Any
+        Further arguments of `VectorEnv`.
 
     Attributes
     ----------
-    owner : (num_envs,)
+    owner : array (num_envs,) of int
         Index of each world's task.
-    parts : list
+    parts : list of VectorEnv
         The environments.
+
+    Raises
+    ------
+    ValueError
+        An argument has a value that it may not have.
 
     Notes
     -----
-    Observations and actions are as wide as the widest of the tasks. Unused observation columns are 0; unused action
-    columns are ignored. Rewards by term are in `info`, 0 for tasks without the term.
+    Observations and actions are as wide as the widest of the tasks. Unused columns of observations are 0, those of
+    actions are ignored. Rewards by term are in `info`, 0 for tasks without the term.
+
+    Examples
+    --------
+    >>> pole = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+    >>> ant = ws.envs.Task(model=ws.robots.path("ant"), observations={"q": lambda s: s.q})
+    >>> env = ws.envs.MixedEnv([pole, ant], 4, device="cpu")
+    >>> observation, info = env.reset(seed=1)
+    >>> observation.shape, env.owner.tolist()
+    ((4, 15), [0, 0, 1, 1])
     """
 
     def __init__(self, tasks, num_envs, *, first_world: int = 0, **options):
@@ -72,10 +88,37 @@ class MixedEnv(gymnasium.vector.VectorEnv):
 
     @property
     def faults(self) -> np.ndarray:
+        """Number of episodes of each world that ended because a value was not finite: array (num_envs,)."""
         return np.concatenate([part.faults for part in self.parts])
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
-        """As `VectorEnv.reset`."""
+        """Begin episodes in all worlds, or in some, as `VectorEnv.reset`.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Begins the random numbers of all worlds anew. Default: the next episode of the present numbers.
+        options : dict, optional
+            `{"reset_mask": mask}` with booleans (num_envs,). Default: all worlds.
+
+        Returns
+        -------
+        observations : array (num_envs, n)
+            Observations of all worlds.
+        info : dict
+            `info["critic"]`, if a task has `critic_observations`.
+
+        Raises
+        ------
+        ValueError
+            An argument has a value that it may not have.
+
+        Examples
+        --------
+        >>> pole = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> ws.envs.MixedEnv([pole, pole], 2, device="cpu").reset(seed=1)[0].shape
+        (2, 2)
+        """
         mask = reset_mask(options)
         if mask is not None and np.shape(mask) != (self.num_envs,):
             raise ValueError(f"reset_mask has shape {np.shape(mask)}; it must be ({self.num_envs},) of booleans")
@@ -87,7 +130,39 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         return self._wide(observations), self._info(infos)
 
     def step(self, actions):
-        """As `VectorEnv.step`."""
+        """Take an action in every world, as `VectorEnv.step`.
+
+        Parameters
+        ----------
+        actions : array (num_envs, actions)
+            Actions. Columns that a task does not have are ignored.
+
+        Returns
+        -------
+        observations : array (num_envs, n)
+            Observations.
+        rewards : array (num_envs,)
+            Rewards.
+        terminated : array (num_envs,) of bool
+            Worlds whose episode ended by a termination or a fault.
+        truncated : array (num_envs,) of bool
+            Worlds whose episode ended by its length.
+        info : dict
+            As that of `VectorEnv.step`; 0 in worlds whose task lacks an entry.
+
+        Raises
+        ------
+        ValueError
+            The actions have another shape.
+
+        Examples
+        --------
+        >>> pole = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> env = ws.envs.MixedEnv([pole, pole], 2, device="cpu")
+        >>> _ = env.reset(seed=1)
+        >>> env.step(np.zeros((2, 1)))[1].tolist()
+        [0.0, 0.0]
+        """
         actions = np.asarray(actions)
         if actions.shape != self.action_space.shape:
             raise ValueError(f"actions has shape {actions.shape}; it must be {self.action_space.shape}")
@@ -119,11 +194,29 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         return info
 
     def state_dict(self) -> dict:
-        """Everything that the next step reads."""
+        """Everything that the next step reads, for `load_state_dict`: a dict with one entry per task."""
         return {str(k): part.state_dict() for k, part in enumerate(self.parts)}
 
     def load_state_dict(self, kept: dict) -> None:
-        """Continue from the result of `state_dict`. Raises `ValueError` for anything else, and then writes nothing."""
+        """Continue from a checkpoint.
+
+        Parameters
+        ----------
+        kept : dict
+            What `state_dict` of an environment of the same tasks with as many worlds returned.
+
+        Raises
+        ------
+        ValueError
+            It is anything else. Nothing is written then.
+
+        Examples
+        --------
+        >>> pole = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> env = ws.envs.MixedEnv([pole, pole], 2, device="cpu")
+        >>> _ = env.reset(seed=1)
+        >>> env.load_state_dict(env.state_dict())
+        """
         names = [str(k) for k in range(len(self.parts))]
         if not isinstance(kept, dict) or set(kept) != set(names):
             raise ValueError(
@@ -135,5 +228,17 @@ class MixedEnv(gymnasium.vector.VectorEnv):
             part.load_state_dict(kept[str(k)])
 
     def close_extras(self, **kwargs) -> None:
+        """Close the environments of all tasks. Gymnasium's `close` calls it.
+
+        Parameters
+        ----------
+        **kwargs : Any
+            Not used.
+
+        Examples
+        --------
+        >>> pole = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> ws.envs.MixedEnv([pole, pole], 2, device="cpu").close()
+        """
         for part in self.parts:
             part.close()

@@ -18,18 +18,17 @@ KEY = "warpsim"  # of the description in the metadata
 
 
 class OnnxPolicy:
-    """A policy of an ONNX file: a function from observations `(batch, n)` to actions `(batch, m)`, in NumPy.
+    """A policy from an ONNX file: a function of observations (batch, n) that returns actions (batch, m), in NumPy.
 
     Parameters
     ----------
     path : path
-        A file that `warpsim export` wrote, or any other with one input `(batch, n)` and one output `(batch, m)` of
-        float32.
+        A file that `warpsim export` wrote, or any other with one input (batch, n) and one output (batch, m) of float32.
 
     Attributes
     ----------
     about : dict
-        The description (`policy.json`); empty for a file of another program.
+        The description (`policy.json`). Empty for a file of another program.
 
     Raises
     ------
@@ -38,6 +37,8 @@ class OnnxPolicy:
 
     Examples
     --------
+    The example needs a trained policy, so that doctest skips it.
+
     >>> policy = ws.envs.OnnxPolicy("policy.onnx")                       # doctest: +SKIP
     >>> env = ws.envs.VectorEnv("Hopper", 8)                             # doctest: +SKIP
     >>> observation, info = env.reset(seed=1)                            # doctest: +SKIP
@@ -52,9 +53,30 @@ class OnnxPolicy:
         return self.network(observation)
 
     def judge(self, task=None, *, device=None) -> Judge:
-        """The policy in the environments that evaluate it; `task` may be left out if it is one of warpsim's.
+        """Make the judge that evaluates the policy in its task.
 
-        Raises `ValueError` if the file is of another task, or has other sizes than the task.
+        Parameters
+        ----------
+        task : class or str, optional
+            The task. Default: the one that the file names, if it is one of warpsim's.
+        device : str, optional
+            Name of a Warp device. Default: as in `ws.Simulator`.
+
+        Returns
+        -------
+        Judge
+            The policy together with the environments that evaluate it.
+
+        Raises
+        ------
+        ValueError
+            The file is of another task, or has other sizes than the task.
+
+        Examples
+        --------
+        The example needs a trained policy, so that doctest skips it.
+
+        >>> judge = ws.envs.OnnxPolicy("policy.onnx").judge("Hopper")        # doctest: +SKIP
         """
         kind = self._task(task)
         changes = dict(kind.evaluation)

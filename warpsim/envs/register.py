@@ -24,29 +24,33 @@ ENTRIES = {
 
 
 def register(name=None, task=None) -> None:
-    """Give a task a name, here and in Gymnasium's registry.
+    """Give a task a name, in warpsim and in Gymnasium's registry.
 
     Parameters
     ----------
-    name : str or class
-        The name, as "Track": then `warpsim/Track-v0` is Gymnasium's name, and "Track" and "track" are names of the task
-        wherever one is given. A class given alone has its own name. None registers the tasks of warpsim and of
-        installed packages, as importing `warpsim.envs` does.
-    task : class or str
+    name : str or class, optional
+        The name, such as "Track": `warpsim/Track-v0` is then Gymnasium's name, and "Track" and "track" are names of the
+        task wherever one is given. A class of `Task` given alone has its own name. Default: registers the tasks of
+        warpsim and of installed packages, as importing `warpsim.envs` does.
+    task : class or str, optional
         The class, or "module:Class", which is imported at its first use.
 
     Raises
     ------
     ValueError
-        For a name that another task has, or for anything that is neither a class of `Task` nor `module:Class`.
+        Another task has the name, or `task` is neither a class of `Task` nor "module:Class".
 
     Examples
     --------
-    >>> import gymnasium, warpsim as ws
-    >>> class SlowAnt(ws.envs.TASKS["Ant"]):
+    >>> import gymnasium
+    >>> class SlowPole(ws.envs.Task):
+    ...     model = ws.robots.path("cartpole")
+    ...     observations = {"q": lambda s: s.q}
     ...     decimation = 10
-    >>> ws.envs.register(SlowAnt)
-    >>> env = gymnasium.make_vec("warpsim/SlowAnt-v0", 64, vectorization_mode="vector_entry_point")
+    >>> ws.envs.register(SlowPole)
+    >>> env = gymnasium.make_vec("warpsim/SlowPole-v0", 2, vectorization_mode="vector_entry_point", device="cpu")
+    >>> env.num_envs
+    2
     """
     if name is None and task is None:
         for each in ("Task", *TASKS):

@@ -16,24 +16,101 @@ FRAMES = ("body", "world")
 
 
 def body_index(view, name) -> int:
-    """Index of a body. Raises `ValueError` that lists the names."""
+    """Find the index of a body, with an error that lists the names.
+
+    Parameters
+    ----------
+    view : View
+        The worlds.
+    name : str
+        Name of the body.
+
+    Returns
+    -------
+    int
+        Index of the body.
+
+    Raises
+    ------
+    ValueError
+        The model has no such body.
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+    >>> ws.envs.sensing.body_index(ws.envs.VectorEnv(task, 1, device="cpu").view, "pole")
+    1
+    """
     if not isinstance(name, str) or name not in view.model.body_names:
         raise ValueError(f"no body {short(name)} in model {view.model.name!r}; it has: {listed(view.model.body_names)}")
     return view.model.body(name)
 
 
 def body_position(body: str):
-    """Origin of a body frame `(worlds, 3)` [m], world axes."""
+    """Observation: origin of a body frame in the world frame, (worlds, 3) [m].
+
+    Parameters
+    ----------
+    body : str
+        Name of the body.
+
+    Returns
+    -------
+    term
+        A term of (worlds, 3).
+
+    Examples
+    --------
+    >>> observations = {"torso": ws.envs.sensing.body_position("torso")}
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations=observations)
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].shape
+    (1, 3)
+    """
     return lambda s: s.pose(body_index(s, body))[:, :3]
 
 
 def body_orientation(body: str):
-    """Quaternion of a body frame `(worlds, 4)`, [qw qx qy qz]."""
+    """Observation: orientation of a body frame in the world frame, (worlds, 4) as [qw qx qy qz].
+
+    Parameters
+    ----------
+    body : str
+        Name of the body.
+
+    Returns
+    -------
+    term
+        A term of (worlds, 4).
+
+    Examples
+    --------
+    >>> observations = {"torso": ws.envs.sensing.body_orientation("torso")}
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations=observations)
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].tolist()
+    [[1.0, 0.0, 0.0, 0.0]]
+    """
     return lambda s: s.pose(body_index(s, body))[:, 3:]
 
 
 def height(body: str):
-    """z of a body frame `(worlds,)` [m]."""
+    """Observation: z of a body frame's origin, (worlds,) [m].
+
+    Parameters
+    ----------
+    body : str
+        Name of the body.
+
+    Returns
+    -------
+    term
+        A term of (worlds,).
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"z": ws.envs.sensing.height("torso")})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].round(2).shape
+    (1, 1)
+    """
     return lambda s: s.pose(body_index(s, body))[:, 2]
 
 
@@ -62,17 +139,72 @@ def _in_body(s, body: int, name: str, vector):
 
 
 def linear_velocity(body: str, frame: str = "body"):
-    """Velocity of the origin of a body frame `(worlds, 3)` [m/s]."""
+    """Observation: velocity of a body frame's origin, (worlds, 3) [m/s].
+
+    Parameters
+    ----------
+    body : str
+        Name of the body.
+    frame : str
+        Axes: "body" (default), the body's own, or "world".
+
+    Returns
+    -------
+    term
+        A term of (worlds, 3).
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"v": ws.envs.sensing.linear_velocity("torso")})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].tolist()
+    [[0.0, 0.0, 0.0]]
+    """
     return _velocity(body, frame, slice(3, None))
 
 
 def angular_velocity(body: str, frame: str = "body"):
-    """Angular velocity of a body `(worlds, 3)` [rad/s]."""
+    """Observation: angular velocity of a body, (worlds, 3) [rad/s].
+
+    Parameters
+    ----------
+    body : str
+        Name of the body.
+    frame : str
+        Axes: "body" (default), the body's own, or "world".
+
+    Returns
+    -------
+    term
+        A term of (worlds, 3).
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"w": ws.envs.sensing.angular_velocity("torso")})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].tolist()
+    [[0.0, 0.0, 0.0]]
+    """
     return _velocity(body, frame, slice(3))
 
 
 def projected_gravity(body: str):
-    """Direction of gravity in a body's axes `(worlds, 3)`: (0, 0, -1) where the body is upright."""
+    """Observation: direction of gravity in a body's axes, (worlds, 3). It is (0, 0, −1) where the body is upright.
+
+    Parameters
+    ----------
+    body : str
+        Name of the body.
+
+    Returns
+    -------
+    term
+        A term of (worlds, 3).
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"g": ws.envs.sensing.projected_gravity("torso")})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].round(6).tolist()
+    [[0.0, 0.0, -1.0]]
+    """
 
     def term(s):
         b = body_index(s, body)
@@ -87,7 +219,27 @@ def projected_gravity(body: str):
 
 
 def displacement(a: str, b: str):
-    """Vector from body a to body b `(worlds, 3)` [m], world axes."""
+    """Observation: vector from one body's origin to another's in world axes, (worlds, 3) [m].
+
+    Parameters
+    ----------
+    a : str
+        Name of the body that the vector begins at.
+    b : str
+        Name of the body that it ends at.
+
+    Returns
+    -------
+    term
+        A term of (worlds, 3).
+
+    Examples
+    --------
+    >>> observations = {"x": ws.envs.sensing.displacement("cart", "pole")}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations=observations)
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].round(2).shape
+    (1, 3)
+    """
     return lambda s: s.pose(body_index(s, b))[:, :3] - s.pose(body_index(s, a))[:, :3]
 
 
@@ -97,12 +249,48 @@ def _forces_on(s, bodies):
 
 
 def contact_forces(*bodies: str):
-    """Net contact forces `(worlds, 3 n)` [N] of the last physics step, world axes."""
+    """Observation: net contact forces on bodies in the last physics step, world axes, (worlds, 3 n) [N].
+
+    Parameters
+    ----------
+    *bodies : str
+        Names of the n bodies.
+
+    Returns
+    -------
+    term
+        A term of (worlds, 3 n).
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"f": ws.envs.sensing.contact_forces("torso")})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].tolist()
+    [[0.0, 0.0, 0.0]]
+    """
     return lambda s: _forces_on(s, bodies).reshape(s.worlds, -1)
 
 
 def touches(*bodies: str, above: float = 1.0):
-    """Whether each body's net contact force exceeds `above` [N]: `(worlds, n)` of 0 and 1."""
+    """Observation: whether bodies touch something, (worlds, n) of 0 and 1.
+
+    Parameters
+    ----------
+    *bodies : str
+        Names of the n bodies.
+    above : float
+        A body touches if its net contact force in the last physics step exceeds this [N]. Default: 1.
+
+    Returns
+    -------
+    term
+        A term of (worlds, n).
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"down": ws.envs.sensing.touches("torso")})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].tolist()
+    [[0.0]]
+    """
     number(above, "above", "give a force [N] of at least 0", lambda x: x >= 0.0)
 
     def term(s):
@@ -113,9 +301,23 @@ def touches(*bodies: str, above: float = 1.0):
 
 
 class sensor(Term):
-    """Sensors of the model by name `(worlds, n)`, concatenated; without names all of them (docs/sensors.md).
+    """Observation: values of the model's sensors, concatenated (docs/sensors.md).
 
     Sensors of accelerations and forces are of the last physics step, and 0 where an episode begins.
+
+    Parameters
+    ----------
+    *names : str
+        Names of sensors. Default: all.
+
+    Examples
+    --------
+    >>> b = ws.ModelBuilder()
+    >>> _ = b.add_model(ws.load(ws.robots.path("cartpole")))
+    >>> _ = b.add_sensor("jointpos", "pivot", name="encoder")
+    >>> task = ws.envs.Task(model=b.build(), observations={"encoder": ws.envs.sensing.sensor("encoder")})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].tolist()
+    [[0.0]]
     """
 
     def __init__(self, *names: str):
@@ -143,9 +345,24 @@ class sensor(Term):
 
 
 class air_time(Term):
-    """Air time of feet that touched the ground in this action: Σ (t - wanted) over those feet `(worlds,)` [s].
+    """Reward: air time of the feet that touch the ground in this action, Σ (t − wanted) over these feet, (worlds,) [s].
 
     t is the time since a foot's last contact.
+
+    Parameters
+    ----------
+    *bodies : str
+        Names of the feet's bodies.
+    wanted : float
+        Air time from which on a step is rewarded [s]. Default: 0.
+    above : float
+        A foot touches if its net contact force exceeds this [N]. Default: 1.
+
+    Examples
+    --------
+    >>> rewards = {"air": (0.5, ws.envs.sensing.air_time("torso", wanted=0.2))}
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"q": lambda s: s.q}, rewards=rewards)
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
     """
 
     memory = ("time", "found")
@@ -170,11 +387,27 @@ class air_time(Term):
 
 
 class imu(Term):
-    """An inertial unit on a body: angular velocity [rad/s], acceleration minus gravity [m/s²], `(worlds, 6)`.
+    """Observation: an inertial unit on a body, (worlds, 6).
 
-    Both are in the unit's axes. `pose`: [x y z qw qx qy qz] of the unit in the body's frame. The acceleration is the
-    change of velocity during the action over its duration. Where an episode begins it is 0, so the unit reads minus
-    gravity; it is never NaN.
+    It measures angular velocity [rad/s] and acceleration minus gravity [m/s²], both in its own axes.
+
+    Parameters
+    ----------
+    body : str
+        Name of the body.
+    pose : array (7,)
+        Pose of the unit in the body's frame [x y z qw qx qy qz]. Default: the frame itself.
+
+    Notes
+    -----
+    The acceleration is the change of velocity during the action over its duration. Where an episode begins it is 0, so
+    that the unit reads minus gravity.
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"imu": ws.envs.sensing.imu("torso")})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].round(2).tolist()
+    [[0.0, 0.0, 0.0, 0.0, 0.0, 9.8100004196167]]
     """
 
     memory = ("before",)

@@ -16,7 +16,29 @@ REFLECTION = np.array([1.0, -1.0, 1.0])
 
 
 def signs(*values):
-    """A rule that keeps the order of columns and multiplies them by 1 or -1."""
+    """Rule: keep the order of columns and multiply them by 1 or −1.
+
+    Parameters
+    ----------
+    *values : int
+        1 or −1 for each column.
+
+    Returns
+    -------
+    rule
+        A function of the model that returns (permutation, signs).
+
+    Raises
+    ------
+    ValueError
+        A value is another.
+
+    Examples
+    --------
+    >>> permutation, sign = ws.envs.symmetry.signs(1, -1, 1)(None)
+    >>> permutation.tolist(), sign.tolist()
+    ([0, 1, 2], [1.0, -1.0, 1.0])
+    """
     if not values or any(value not in (1, -1) for value in values):
         raise ValueError(f"signs are {short(values)}; give 1 or -1 for each column")
     return lambda model: (np.arange(len(values)), np.array(values, float))
@@ -28,15 +50,52 @@ planar = signs(1, -1, -1)  # (vx, vy, yaw rate)
 
 
 def swapped(*names: str):
-    """A rule for one column per name (feet, motors), each of which becomes its partner's: left and right, L and R."""
+    """Rule: one column per name (feet, motors), each of which becomes that of its partner: left and right, L and R.
+
+    Parameters
+    ----------
+    *names : str
+        Names of the columns.
+
+    Returns
+    -------
+    rule
+        A function of the model that returns (permutation, signs).
+
+    Examples
+    --------
+    >>> permutation, sign = ws.envs.symmetry.swapped("left_foot", "right_foot", "head")(None)
+    >>> permutation.tolist(), sign.tolist()
+    ([1, 0, 2], [1.0, 1.0, 1.0])
+    """
     return lambda model: (_partners(names), np.ones(len(names)))
 
 
 def joints(*names: str):
-    """A rule for positions, velocities or targets of hinges and slides; signs follow from the directions of their axes.
+    """Rule: positions, velocities or targets of hinges and slides. Signs follow from the directions of their axes.
 
-    A reflection M turns a rotation by θ about a into one by -θ about M a, and a displacement along a into one along
-    M a. Raises `ValueError` where the axes of two partners are not mirrored.
+    Parameters
+    ----------
+    *names : str
+        Names of the joints, in the order of the columns.
+
+    Returns
+    -------
+    rule
+        A function of the model that returns (permutation, signs). It raises `ValueError` where the axes of two partners
+        are not mirrored.
+
+    Notes
+    -----
+    A reflection M turns a rotation by θ about a into one by −θ about M a, and a displacement along a into one along M
+    a.
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("cartpole"))
+    >>> permutation, sign = ws.envs.symmetry.joints("slide", "pivot")(model)
+    >>> permutation.tolist(), sign.tolist()                                # both move in the plane of symmetry
+    ([0, 1], [1.0, 1.0])
     """
 
     def rule(model):
@@ -58,7 +117,25 @@ def joints(*names: str):
 
 
 def points(places):
-    """A rule for one column per point `(n, 2)`, such as a height scan's: that of (x, y) becomes that of (x, -y)."""
+    """Rule: one column per point, such as those of a height scan. That of (x, y) becomes that of (x, −y).
+
+    Parameters
+    ----------
+    places : array (n, 2)
+        The points.
+
+    Returns
+    -------
+    rule
+        A function of the model that returns (permutation, signs). It raises `ValueError` for a point without a mirrored
+        one.
+
+    Examples
+    --------
+    >>> permutation, sign = ws.envs.symmetry.points([(0.5, -0.2), (0.5, 0.2), (1.0, 0.0)])(None)
+    >>> permutation.tolist()
+    [1, 0, 2]
+    """
     places = np.asarray(places, float)
 
     def rule(model):
@@ -72,9 +149,31 @@ def points(places):
 
 
 class Mirror:
-    """The reflection of a task's observations and actions, on an environment's arrays.
+    """The reflection of a task's observations and actions: `env.mirror`.
 
-    `sizes` gives the columns of each observation, by table.
+    `env.mirror(values, of="observations")` returns mirrored observations, "critic_observations" or "actions".
+
+    Parameters
+    ----------
+    task : Task
+        The task, with a rule for each of its observations.
+    model : Model
+        The model.
+    sizes : dict of str to sequence of int
+        By table, the number of columns of each observation.
+    actions : int
+        Number of actions.
+    arrays : Arrays
+        The environment's framework.
+
+    Examples
+    --------
+    >>> joints = ws.envs.symmetry.joints("slide", "pivot")
+    >>> rules = {"q": joints, "actions": ws.envs.symmetry.signs(1)}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, symmetry=rules)
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
+    >>> env.mirror(np.array([[0.1, 0.2]])).tolist()
+    [[0.1, 0.2]]
     """
 
     def __init__(self, task, model, sizes: dict, actions: int, arrays):
@@ -98,7 +197,24 @@ class Mirror:
 
 
 def without_rule(task) -> list[str]:
-    """The observations, and "actions", for which a task's `symmetry` has no rule."""
+    """List what a task's `symmetry` has no rule for.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+
+    Returns
+    -------
+    list of str
+        Names of observations, and "actions".
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+    >>> ws.envs.symmetry.without_rule(task)
+    ['q', 'actions']
+    """
     needed = [*task.observations, *(n for n in task.critic_observations if n not in task.observations), "actions"]
     return [name for name in needed if name not in task.symmetry]
 

@@ -42,40 +42,88 @@ OWNED = {
 
 
 class Task:
-    """A robot and its task. Define one as a class with these attributes; all have defaults except `model`.
+    """A robot and its task: what an environment observes, rewards and ends.
 
-    model          a file, a `Model`, a function that returns one, or a list; worlds take the list's in turn
-                   (`envs/variants.py`)
-    timestep       of physics [s]; None: the file's
-    decimation     physics steps per action
-    episode        actions until an episode is truncated; None: never
-    solver         contact model, as `ws.MuJoCo()`; None: the simulator's default
-    integrator     time integrator; None: the simulator's default, with `ws.MuJoCo()` the file's
-    options        further arguments of `Simulator`
-    observations   name -> term of `(worlds,)` or `(worlds, n)`, concatenated in that order
-    critic_observations  name -> term of what the critic sees instead of `observations`, such as what a robot cannot
-                   measure; given in `info["critic"]`
-    symmetry       name of an observation, or "actions" -> how a left-right reflection maps it (`envs/symmetry.py`)
-    rewards        name -> term, or (weight, term), of `(worlds,)`; the reward is their sum
-    terminations   name -> term of booleans `(worlds,)`; an episode ends where any is true
-    success        name -> term of booleans `(worlds,)`; an episode succeeds where all hold at its end; evaluations
-                   report the share of episodes that do
-    commands       name -> command (`envs.terms.uniform_command`)
-    starts         terms that change the initial state of episodes (`start_noise`, …)
-    events         terms that act on the simulation (`randomise`, `push`, …)
-    actuators      terms from action to control, applied in order (`delayed`, `first_order`, `dc_motor`, …)
-    actuation      when actuators run: "action": once per action, and their control is held; "physics": at each physics
-                   step, with the state before it
-    action_range   (low, high) of actions; None: the actuators' control range
-    smooth         attribute -> value to use where gradients are wanted, such as rewards without contact forces
-    evaluation     attribute -> value to use where a policy is evaluated, such as fixed commands
-    measures       name -> term of `(worlds,)`, of which an evaluation reports the mean, such as a tracking error
-    learning       algorithm ("ppo", "shac") -> settings of `warpsim train`: `PpoSettings`, `ShacSettings`, or a dict of
-                   some of their fields
+    Define a task as a class with the attributes below. Only `model` and `observations` are needed.
 
-    A term is a function of a `View`: `lambda s: s.q[:, 1]`. Attributes may also be given to one environment by name,
-    `VectorEnv(MyTask, 64, decimation=2)`. Any other attribute is refused by name. Your own constants and functions
-    begin with an underscore, or stand outside the class.
+    Parameters
+    ----------
+    **changes : Any
+        Attributes by name, in place of those of the class.
+
+    Attributes
+    ----------
+    model : path, Model, callable or list
+        A file, a `Model`, a function that returns one, or a list of these. Worlds take the models of a list in turn.
+    timestep : float or None
+        Time step of the physics [s]. Default: None, the file's.
+    decimation : int
+        Physics steps per action. Default: 1.
+    episode : int or None
+        Actions after which an episode is truncated. None: never. Default: 1000.
+    solver : ContactModel or None
+        Contact model, such as `ws.MuJoCo()`. Default: None, the simulator's.
+    integrator : Integrator or None
+        Time integrator. Default: None, the simulator's; with `ws.MuJoCo()` the file's.
+    options : dict
+        Further arguments of `ws.Simulator`.
+    observations : dict of str to term
+        Terms of (worlds,) or (worlds, n), concatenated in this order.
+    critic_observations : dict of str to term
+        What the critic sees in place of `observations`, such as what a robot cannot measure. Given in `info["critic"]`.
+    symmetry : dict of str to rule
+        By name of an observation, or "actions": how a left-right reflection maps it (`ws.envs.symmetry`).
+    rewards : dict of str to term or (float, term)
+        Terms of (worlds,), each with its weight, by default 1. The reward is their sum.
+    terminations : dict of str to term
+        Terms of booleans (worlds,). An episode ends where any is true.
+    success : dict of str to term
+        Terms of booleans (worlds,). An episode succeeds where all hold at its end. Evaluations report the share of
+        episodes that do.
+    commands : dict of str to command
+        What the robot is asked to do, such as `ws.envs.terms.uniform_command`.
+    starts : tuple of terms
+        Terms that change the initial state of episodes (`start_noise`, …).
+    events : tuple of terms
+        Terms that act on the simulation (`randomise`, `push`, …).
+    actuators : tuple of terms
+        Terms from action to control, applied in order (`delayed`, `first_order`, `dc_motor`, …).
+    actuation : str
+        When actuators run. "action" (default): once per action, and their control is held. "physics": in each physics
+        step, with the state before it.
+    action_range : (low, high) or None
+        Bounds of the actions, as numbers or arrays. Default: None, the control ranges.
+    smooth : dict
+        Attributes to use where gradients are wanted, such as rewards without contact forces.
+    evaluation : dict
+        Attributes to use where a policy is evaluated, such as fixed commands.
+    measures : dict of str to term
+        Terms of (worlds,) of which an evaluation reports the mean, such as a tracking error.
+    learning : dict of str to settings
+        By algorithm ("ppo", "shac") the settings of `warpsim train`: `PpoSettings`, `ShacSettings`, or a dict of some
+        of their fields.
+
+    Raises
+    ------
+    ValueError
+        An attribute has a value that it may not have, or is no attribute of a task. The message names it. Names of your
+        own constants and functions begin with an underscore.
+
+    Notes
+    -----
+    A term is a function of a `View`: `lambda s: s.q[:, 1]`. docs/envs.md
+
+    Examples
+    --------
+    >>> class Balance(ws.envs.Task):
+    ...     model = ws.robots.path("cartpole")
+    ...     observations = {"q": lambda s: s.q, "v": lambda s: s.v}
+    ...     rewards = {"upright": lambda s: s.xp.cos(s.q[:, 1]), "effort": (-0.01, ws.envs.terms.action_squared)}
+    ...     terminations = {"fallen": lambda s: abs(s.q[:, 1]) > 0.5}
+    ...     starts = (ws.envs.terms.start_noise(q=0.05),)
+    >>> env = ws.envs.VectorEnv(Balance, 64, device="cpu")
+    >>> env.single_observation_space.shape, env.single_action_space.shape
+    ((4,), (1,))
     """
 
     model: object = None
@@ -109,7 +157,7 @@ class Task:
         self.check()
 
     def check(self) -> None:
-        """Raise `ValueError` for an attribute that is not part of a task, by name."""
+        """Raise `ValueError` for an attribute that has a wrong value or is no attribute of a task."""
         label = type(self).__name__
         for owner in (self, *type(self).__mro__):
             if owner is not Task and owner is not object:
@@ -163,17 +211,14 @@ class Task:
                 _check_term(term, f"{label}: {name}[{i}]")
 
     def own(self) -> "Task":
-        """A copy of the task with its own copies of the terms, for one environment.
-
-        Terms keep state, so environments do not share them.
-        """
+        """A copy of the task for one environment, with its own copies of the terms, which keep state."""
         task = copy.copy(self)
         for name in TABLES:
             setattr(task, name, copy.deepcopy(getattr(self, name)))
         return task
 
     def make_models(self) -> list[Model]:
-        """The models of the worlds: one, or several that worlds take in turn."""
+        """The models of the worlds: a list of one, or of several that worlds take in turn."""
         model = inspect.getattr_static(self, "model")
         model = model.__func__ if isinstance(model, staticmethod) else model
         if isinstance(model, (list, tuple)) and len(model):
@@ -202,7 +247,30 @@ class Task:
         )
 
     def actions(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the actions `(n,)`."""
+        """Compute the bounds of the actions.
+
+        Parameters
+        ----------
+        model : Model
+            The model, for its control ranges.
+
+        Returns
+        -------
+        low, high : array (actions,)
+            Bounds, float32.
+
+        Raises
+        ------
+        ValueError
+            `action_range` has another shape, or low is above high.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("cartpole"))
+        >>> task = ws.envs.Task(model=model, observations={"q": lambda s: s.q}, action_range=(-0.5, 0.5))
+        >>> [bound.tolist() for bound in task.actions(model)]
+        [[-0.5], [0.5]]
+        """
         if self.action_range is None:
             low, high = (model.control_range[:, i].astype(np.float32) for i in (0, 1))
         else:

@@ -16,28 +16,91 @@ from warpsim.envs.variants import keyframe_rows
 
 
 class Term:
-    """A term with a state: `bind` when the environment is made, `reset` where episodes begin, and the call itself.
+    """Base class of terms with a state.
 
-    `memory` names the arrays, or lists of arrays, that the term keeps from step to step; checkpoints store them. An
-    environment works on copies of its task's terms.
+    An environment calls `bind` once, `reset` where episodes begin, and the term itself where its value is needed. It
+    works on copies of its task's terms.
+
+    Attributes
+    ----------
+    memory : tuple of str
+        Names of the attributes, arrays or lists of arrays, that the term keeps from step to step. Checkpoints store
+        them.
+
+    Examples
+    --------
+    >>> class Highest(ws.envs.Term):
+    ...     memory = ("most",)
+    ...     def bind(self, view):
+    ...         self.most = view.arrays.made(np.zeros(view.worlds, np.float32))
+    ...     def reset(self, view, mask):
+    ...         self.most = view.xp.where(mask, 0.0, self.most)
+    ...     def __call__(self, view):
+    ...         self.most = view.xp.maximum(self.most, view.q[:, 0])
+    ...         return self.most
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"most": Highest()})
+    >>> ws.envs.VectorEnv(task, 2, device="cpu").reset()[0].tolist()
+    [[0.0], [0.0]]
     """
 
     memory: tuple = ()
     tick = -1
 
     def first(self, view) -> bool:
-        """Whether this is the first call for this action, or of an actuator with actuation="physics" for this step.
+        """Whether this is the first call for this action.
 
-        Terms are called again for all worlds where some begin an episode.
+        Terms are called again for all worlds where some begin an episode. For an actuator with `actuation="physics"` it
+        is the first call for this physics step.
+
+        Parameters
+        ----------
+        view : View
+            The worlds.
+
+        Returns
+        -------
+        bool
+            True in the first call.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view, term = ws.envs.VectorEnv(task, 2, device="cpu").view, ws.envs.Term()
+        >>> term.first(view), term.first(view)
+        (True, False)
         """
         new, self.tick = self.tick != view.tick, view.tick
         return new
 
     def bind(self, view) -> None:
-        """Set up what lives as long as the environment. An object belongs to one environment; `bind` starts it over."""
+        """Set up what lives as long as the environment. A term belongs to one environment; `bind` starts it over.
+
+        Parameters
+        ----------
+        view : View
+            The worlds.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> ws.envs.Term().bind(ws.envs.VectorEnv(task, 2, device="cpu").view)               # nothing to set up
+        """
 
     def reset(self, view, mask) -> None:
-        """Called where episodes begin in the worlds of `mask` `(worlds,)`."""
+        """Called where episodes begin.
+
+        Parameters
+        ----------
+        view : View
+            The worlds, in their initial states.
+        mask : array (worlds,) of bool
+            The worlds that begin an episode.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> ws.envs.Term().reset(ws.envs.VectorEnv(task, 2, device="cpu").view, np.ones(2, bool))      # no state
+        """
 
 
 def _rows(view, mask, new, old):
@@ -49,22 +112,99 @@ def _rows(view, mask, new, old):
 
 
 def positions(*joints):
-    """q of the named joints; without names all of q."""
+    """Observation: positions of joints.
+
+    Parameters
+    ----------
+    *joints : str
+        Names of joints. Default: all of q.
+
+    Returns
+    -------
+    term
+        A term of (worlds, n): columns of q [m, rad].
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"angle": ws.envs.terms.positions("pivot")})
+    >>> ws.envs.VectorEnv(task, 2, device="cpu").reset()[0].tolist()
+    [[0.0], [0.0]]
+    """
     return lambda s: s.q[:, s.columns(*joints)[0]] if joints else s.q
 
 
 def velocities(*joints):
-    """v of the named joints; without names all of v."""
+    """Observation: velocities of joints.
+
+    Parameters
+    ----------
+    *joints : str
+        Names of joints. Default: all of v.
+
+    Returns
+    -------
+    term
+        A term of (worlds, n): columns of v [m/s, rad/s].
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"v": ws.envs.terms.velocities()})
+    >>> ws.envs.VectorEnv(task, 2, device="cpu").reset()[0].shape
+    (2, 2)
+    """
     return lambda s: s.v[:, s.columns(*joints)[1]] if joints else s.v
 
 
 def last_action(s):
-    """The action of this step, which the next observation shows as the last one."""
+    """Observation: the action of this step, which the next policy sees as the last one.
+
+    Parameters
+    ----------
+    s : View
+        The worlds.
+
+    Returns
+    -------
+    array (worlds, actions)
+        The action; 0 where an episode begins.
+
+    Examples
+    --------
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"action": ws.envs.terms.last_action})
+    >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+    >>> _ = env.reset()
+    >>> env.step(np.array([[0.5], [-0.5]]))[0].tolist()
+    [[0.5], [-0.5]]
+    """
     return s.action
 
 
 def command(name: str):
-    """The present value of a command."""
+    """Observation: the present value of a command.
+
+    Parameters
+    ----------
+    name : str
+        Name of the command in `Task.commands`.
+
+    Returns
+    -------
+    term
+        A term of (worlds, n).
+
+    Raises
+    ------
+    ValueError
+        At the first observation: the task has no such command.
+
+    Examples
+    --------
+    >>> terms = ws.envs.terms
+    >>> commands, observations = {"goal": terms.uniform_command(-1.0, 1.0)}, {"goal": terms.command("goal")}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), commands=commands, observations=observations)
+    >>> ws.envs.VectorEnv(task, 2, device="cpu").reset(seed=1)[0].shape
+    (2, 1)
+    """
 
     def term(s):
         if name not in s.commands:
@@ -75,10 +215,26 @@ def command(name: str):
 
 
 class noisy(Term):
-    """A term with noise; the shape stays.
+    """Observation: a term with noise.
 
-    Each step adds noise uniform in ± `uniform` or normal with standard deviation `normal`. Each episode adds a constant
-    bias, uniform in ± `bias`.
+    Parameters
+    ----------
+    term : term
+        The term. Its shape stays.
+    uniform : float
+        Each step adds noise, uniform in ± this. Default: 0.
+    normal : float
+        Each step adds normal noise of this standard deviation. Default: 0.
+    bias : float
+        Each episode adds a constant, uniform in ± this. Default: 0.
+
+    Examples
+    --------
+    >>> terms = ws.envs.terms
+    >>> observations = {"v": terms.noisy(terms.velocities(), normal=0.1, bias=0.05)}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations=observations)
+    >>> bool((ws.envs.VectorEnv(task, 2, device="cpu").reset(seed=1)[0] != 0.0).all())
+    True
     """
 
     memory = ("offset",)
@@ -122,7 +278,23 @@ class noisy(Term):
 
 
 class late(Term):
-    """A term delayed by `steps` actions; in an episode's first actions, its value at the initial state."""
+    """Observation: a term as it was some actions ago.
+
+    Parameters
+    ----------
+    term : term
+        The term.
+    steps : int
+        Number of actions. In an episode's first actions the value is that of the initial state.
+
+    Examples
+    --------
+    >>> terms = ws.envs.terms
+    >>> observations = {"q": terms.late(terms.positions(), steps=2)}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations=observations)
+    >>> ws.envs.VectorEnv(task, 2, device="cpu").reset()[0].shape
+    (2, 2)
+    """
 
     memory = ("kept", "begun")
 
@@ -142,7 +314,28 @@ class late(Term):
         return self.after(view, self.term(view))
 
     def after(self, view, value):
-        """The value of `steps` calls ago."""
+        """Store a value and return that of `steps` calls ago.
+
+        Parameters
+        ----------
+        view : View
+            The worlds.
+        value : array (worlds, ...)
+            The present value.
+
+        Returns
+        -------
+        array (worlds, ...)
+            The value of `steps` calls ago.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view, term = ws.envs.VectorEnv(task, 1, device="cpu").view, ws.envs.terms.late(lambda s: s.q, steps=1)
+        >>> term.bind(view)
+        >>> term.after(view, np.array([1.0])).tolist()                         # the first value stands for those before
+        [1.0]
+        """
         value = view.arrays.copied(value)
         if not self.kept:
             self.kept = [value] * (self.steps + 1)
@@ -154,13 +347,23 @@ class late(Term):
 
 
 class history(late):
-    """The values of a term in the last `steps` observations, the oldest first, `(worlds, steps n)`.
+    """Observation: the values of a term in the last observations, (worlds, steps n), the oldest first.
 
-    In an episode's first actions, its value at the initial state stands for those before.
+    Parameters
+    ----------
+    term : term
+        The term.
+    steps : int
+        Number of observations, at least 1. In an episode's first actions the value at the initial state stands for
+        those before.
 
     Examples
     --------
-    >>> observations = {"gravity": history(noisy(velocities(), uniform=0.1), steps=5)}
+    >>> terms = ws.envs.terms
+    >>> observations = {"v": terms.history(terms.noisy(terms.velocities(), uniform=0.1), steps=5)}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations=observations)
+    >>> ws.envs.VectorEnv(task, 2, device="cpu").reset(seed=1)[0].shape
+    (2, 10)
     """
 
     def __init__(self, term, steps: int):
@@ -175,17 +378,77 @@ class history(late):
 
 
 def forward_velocity(axis: int = 0):
-    """Mean velocity of coordinate `axis` of q during the action [m/s]."""
+    """Reward: mean velocity of a coordinate of q during the action.
+
+    Parameters
+    ----------
+    axis : int
+        Column of q. Default: 0.
+
+    Returns
+    -------
+    term
+        A term of (worlds,) [m/s].
+
+    Examples
+    --------
+    >>> rewards = {"forward": ws.envs.terms.forward_velocity()}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, rewards=rewards)
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
+    >>> _ = env.reset()
+    >>> bool(env.step(np.ones((1, 1)))[1][0] > 0.0)
+    True
+    """
     return lambda s: (s.q[:, axis] - s.q_before[:, axis]) / s.dt
 
 
 def action_squared(s):
-    """Σ a²."""
+    """Reward: sum of the squared actions, Σ a². Give it a negative weight.
+
+    Parameters
+    ----------
+    s : View
+        The worlds.
+
+    Returns
+    -------
+    array (worlds,)
+        The sum.
+
+    Examples
+    --------
+    >>> rewards = {"effort": (-0.1, ws.envs.terms.action_squared)}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, rewards=rewards)
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
+    >>> _ = env.reset()
+    >>> env.step(np.ones((1, 1)))[1].round(6).tolist()
+    [-0.10000000149011612]
+    """
     return summed(s.action**2)
 
 
 def action_change(s):
-    """Σ (a − last a)²."""
+    """Reward: sum of the squared changes of the action, Σ (a − last a)². Give it a negative weight.
+
+    Parameters
+    ----------
+    s : View
+        The worlds.
+
+    Returns
+    -------
+    array (worlds,)
+        The sum.
+
+    Examples
+    --------
+    >>> rewards = {"change": (-1.0, ws.envs.terms.action_change)}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, rewards=rewards)
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
+    >>> _ = env.reset()
+    >>> env.step(np.ones((1, 1)))[1].tolist()
+    [-1.0]
+    """
     return summed((s.action - s.last_action) ** 2)
 
 
@@ -193,9 +456,25 @@ def action_change(s):
 
 
 class start_noise(Term):
-    """Noise on the initial q and v: uniform in ± q, ± v.
+    """Start: noise on the initial positions and velocities.
 
-    With `normal=True`, q and v are standard deviations of normal noise ("v": for v only; "q": for q only).
+    Parameters
+    ----------
+    q : float
+        Uniform in ± q. Default: 0.
+    v : float
+        Uniform in ± v. Default: 0.
+    normal : bool or str
+        Whether `q` and `v` are standard deviations of normal noise: True, False (default), "q" for q alone, or "v" for
+        v alone.
+
+    Examples
+    --------
+    >>> starts = (ws.envs.terms.start_noise(q=0.05, v=0.1),)
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, starts=starts)
+    >>> q = ws.envs.VectorEnv(task, 2, device="cpu").reset(seed=1)[0]
+    >>> bool((q != 0.0).all() and (abs(q) <= 0.05).all())
+    True
     """
 
     def __init__(self, q: float = 0.0, v: float = 0.0, normal: bool | str = False):
@@ -220,7 +499,20 @@ class start_noise(Term):
 
 
 class start_from(Term):
-    """Begin episodes in a keyframe of the model."""
+    """Start: begin episodes in a keyframe of the model.
+
+    Parameters
+    ----------
+    keyframe : str
+        Name of the keyframe.
+
+    Examples
+    --------
+    >>> starts = (ws.envs.terms.start_from("hanging"),)
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, starts=starts)
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].round(3).tolist()
+    [[0.0, 3.1419999599456787]]
+    """
 
     def __init__(self, keyframe: str):
         self.keyframe = keyframe
@@ -243,7 +535,26 @@ class start_from(Term):
 
 
 class uniform_command(Term):
-    """Values drawn uniformly in [low, high) where an episode begins, and again every `every` actions."""
+    """Command: values drawn uniformly in [low, high).
+
+    Parameters
+    ----------
+    low : float or array (n,)
+        Lower bound.
+    high : float or array (n,)
+        Upper bound.
+    every : int, optional
+        Actions after which values are drawn again. Default: only where an episode begins.
+
+    Examples
+    --------
+    >>> terms = ws.envs.terms
+    >>> commands = {"velocity": terms.uniform_command((-1.0, -0.5), (1.0, 0.5), every=250)}
+    >>> observations = {"command": terms.command("velocity")}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), commands=commands, observations=observations)
+    >>> ws.envs.VectorEnv(task, 2, device="cpu").reset(seed=1)[0].shape
+    (2, 2)
+    """
 
     def __init__(self, low, high, every: int | None = None):
         self.low, self.high = (np.atleast_1d(np.asarray(x, np.float32)) for x in (low, high))
@@ -267,11 +578,39 @@ class uniform_command(Term):
 
 
 class widening_command(uniform_command):
-    """A `uniform_command` whose range widens with success, in each world by itself.
+    """Command: a `uniform_command` whose range widens with success, in each world by itself.
 
-    The range is the middle of [low, high) ± a share of its half width: at first `first`, at most 1. `success` is a term
-    `(worlds,)` between 0 and 1, such as a tracking reward. Where its mean over the `every` actions of a command is
-    above `above`, the share grows by `step`; where it is below `below`, as where the robot falls early, it shrinks.
+    The range is the middle of [low, high) ± a share of its half width, at most 1.
+
+    Parameters
+    ----------
+    low : float or array (n,)
+        Lower bound at a share of 1.
+    high : float or array (n,)
+        Upper bound at a share of 1.
+    every : int
+        Actions after which values are drawn again.
+    success : term
+        A term of (worlds,) between 0 and 1, such as a tracking reward. Its mean is taken over the `every` actions of a
+        command.
+    first : float
+        The share at first. It does not fall below. Default: 0.3.
+    step : float
+        How much the share grows or shrinks at a time. Default: 0.1.
+    above : float
+        The share grows where the mean success is above this. Default: 0.8.
+    below : float
+        The share shrinks where the mean success is below this, as where the robot falls early. Default: 0.4.
+
+    Examples
+    --------
+    >>> terms = ws.envs.terms
+    >>> upright = lambda s: s.xp.exp(-s.q[:, 1] ** 2)
+    >>> commands = {"goal": terms.widening_command(-1.0, 1.0, every=100, success=upright)}
+    >>> observations = {"goal": terms.command("goal")}
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), commands=commands, observations=observations)
+    >>> bool((abs(ws.envs.VectorEnv(task, 2, device="cpu").reset(seed=1)[0]) <= 0.3).all())
+    True
     """
 
     memory = ("share", "gained", "count")
@@ -316,7 +655,25 @@ class widening_command(uniform_command):
 
 
 class scaled(Term):
-    """offset + scale · a; both are one number, or one per action."""
+    """Actuator: offset + scale · a.
+
+    Parameters
+    ----------
+    scale : float or array (actions,)
+        Factor. Default: 1.
+    offset : float or array (actions,)
+        Offset. Default: 0.
+
+    Examples
+    --------
+    >>> actuators = (ws.envs.terms.scaled(0.5, offset=0.1),)
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, actuators=actuators)
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
+    >>> _ = env.reset()
+    >>> _ = env.step(np.ones((1, 1)))
+    >>> env.view.control.round(3).tolist()
+    [[0.6000000238418579]]
+    """
 
     def __init__(self, scale=1.0, offset=0.0):
         self.scale, self.offset = (np.asarray(x, np.float32) for x in (scale, offset))
@@ -335,7 +692,23 @@ class scaled(Term):
 
 
 class delayed(late):
-    """Delay actions by `steps` actions, or with actuation="physics" by `steps` physics steps."""
+    """Actuator: delay actions.
+
+    Parameters
+    ----------
+    steps : int
+        Number of actions; with `actuation="physics"` number of physics steps.
+
+    Examples
+    --------
+    >>> actuators = (ws.envs.terms.delayed(1),)
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, actuators=actuators)
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
+    >>> _ = env.reset()
+    >>> _ = env.step(np.ones((1, 1))), env.step(np.zeros((1, 1)))
+    >>> env.view.control.tolist()
+    [[1.0]]
+    """
 
     def __init__(self, steps: int):
         super().__init__(None, steps)
@@ -345,7 +718,23 @@ class delayed(late):
 
 
 class first_order(Term):
-    """Forces that follow actions with a time constant [s]: u' = (a − u)/τ, from 0."""
+    """Actuator: controls that follow actions with a time constant, u' = (a − u)/τ, from 0.
+
+    Parameters
+    ----------
+    time_constant : float
+        τ [s].
+
+    Examples
+    --------
+    >>> actuators = (ws.envs.terms.first_order(0.1),)
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, actuators=actuators)
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
+    >>> _ = env.reset()
+    >>> _ = env.step(np.ones((1, 1)))
+    >>> bool(abs(env.view.control[0, 0] - (1.0 - np.exp(-env.view.dt / 0.1))) < 1e-6)
+    True
+    """
 
     memory = ("level",)
 
@@ -366,11 +755,28 @@ class first_order(Term):
 
 
 class dc_motor(Term):
-    """A DC motor, whose available torque falls with speed.
+    """Actuator: a DC motor, whose available torque falls with speed.
 
-    |u| ≤ stall (1 − v/free) in the direction of motion, and |u| ≤ stall against it. `stall_torque` is in units of
-    control; `free_speed` [rad/s] is the speed without torque. `joints` are the joints that the actuators drive, in the
-    order of the actuators.
+    |u| ≤ stall (1 − v/free) in the direction of motion, and |u| ≤ stall against it.
+
+    Parameters
+    ----------
+    stall_torque : float or array (actions,)
+        Largest control at rest, in units of control.
+    free_speed : float or array (actions,)
+        Speed without torque [rad/s, m/s].
+    joints : sequence of str
+        The joints that the actuators drive, in the order of the actuators. Default: from the model.
+
+    Examples
+    --------
+    >>> actuators = (ws.envs.terms.dc_motor(0.5, free_speed=10.0),)
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, actuators=actuators)
+    >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
+    >>> _ = env.reset()
+    >>> _ = env.step(np.ones((1, 1)))
+    >>> env.view.control.tolist()
+    [[0.5]]
     """
 
     def __init__(self, stall_torque, free_speed, joints=()):
@@ -412,37 +818,47 @@ class dc_motor(Term):
 
 
 class actuator_network(late):
-    """Torques of motors from a network of what joints did (Hwangbo et al., 2019, "Learning agile and dynamic motor
-    skills for legged robots", eq. 2).
+    """Actuator: torques of motors from a network of what joints did.
 
-    The action is the target position of each joint [rad or m]; `scaled` before it turns other actions into targets.
-    For each joint the network sees position errors (target minus position) and velocities `lags` evaluations ago,
-    errors first, each in the order of `lags`; it gives the torque [N m or N]. One call serves all worlds and joints.
-    The network is evaluated once per action, and its torque is held for the action. With the task's
-    `actuation = "physics"` it is evaluated at each physics step: networks of real drives expect the rate of their data,
-    such as 200 to 1,000 Hz. Where an episode begins, the past is as the present.
+    The action is the target position of each joint [rad or m]; `scaled` before it turns other actions into targets. For
+    each joint the network sees position errors (target minus position) and velocities `lags` evaluations ago, errors
+    first, each in the order of `lags`. It gives the torque [N m or N]. One call serves all worlds and joints.
 
     Parameters
     ----------
     network : path or torch.nn.Module
-        From `(rows, 2 len(lags))` to `(rows, 1)`. An ONNX file (extra `export`) is run on the CPU and has no gradient.
-        A module has one, on any device; it is copied, and its weights do not learn.
+        From (rows, 2 len(lags)) to (rows, 1). An ONNX file (extra `export`) is run on the CPU and has no gradient. A
+        module has one, on any device; it is copied, and its weights do not learn.
     joints : sequence of str
         The joints that the actions drive, in order. Default: those of the actuators.
     lags : sequence of int
-        Ages in evaluations: actions, or with actuation="physics" physics steps.
-    position_scale, velocity_scale, torque_scale : float
-        Factors of what the network sees and gives.
+        Ages in evaluations: actions, or with `actuation="physics"` physics steps. Default: 0, 1 and 2.
+    position_scale : float
+        Factor of the position errors that the network sees. Default: 1.
+    velocity_scale : float
+        Factor of the velocities that the network sees. Default: 1.
+    torque_scale : float
+        Factor of the torque that the network gives. Default: 1.
     velocity_first : bool
-        The network takes velocities before errors.
+        Whether the network takes velocities before errors. Default: False.
 
     Raises
     ------
     ValueError
-        For a network of other sizes, weights that are not finite, and actuators that are not motors.
+        The network has other sizes or weights that are not finite, or an actuator is no motor.
+
+    Notes
+    -----
+    Hwangbo et al., "Learning agile and dynamic motor skills for legged robots", 2019, eq. 2. The network is evaluated
+    once per action, and its torque is held for the action. With the task's `actuation = "physics"` it is evaluated in
+    each physics step: networks of real drives expect the rate of their data, such as 200 to 1,000 Hz. Where an episode
+    begins, the past is as the present.
 
     Examples
     --------
+    The example needs a trained network, so that doctest skips it.
+
+    >>> terms = ws.envs.terms
     >>> actuators = (terms.scaled(0.25, POSE), terms.actuator_network("anydrive.onnx"))      # doctest: +SKIP
     """
 
@@ -569,12 +985,34 @@ def _motors(model, label: str) -> tuple[tuple, np.ndarray]:
 
 
 class randomise(Term):
-    """Multiply a parameter of every world by a random factor in [low, high).
+    """Event: multiply a parameter of every world by a random factor in [low, high). Domain randomization.
 
-    Factors are drawn once (`when="startup"`, and again by `reset(seed=)`) or where episodes begin ("reset"). A world
-    has one factor, or with `each=True` one per entry. A parameter may be randomized only once. "body_mass" also scales
-    "body_inertia" by the same factors, like a change of density. `inertia=False` leaves the inertia, like point masses
-    added at the center of mass.
+    A parameter may be randomized only once in a task.
+
+    Parameters
+    ----------
+    parameter : str
+        Name in `sim.parameters`.
+    low : float
+        Least factor.
+    high : float
+        Greatest factor.
+    when : str
+        "startup" (default): factors are drawn once, and again by `reset(seed=)`. "reset": where episodes begin.
+    each : bool
+        Whether each entry of the parameter has its own factor; else a world has one for all entries. Default: False.
+    inertia : bool, optional
+        Of "body_mass" alone: whether "body_inertia" gets the same factors, like a change of density. False leaves the
+        inertia, like point masses added at the center of mass. Default: True.
+
+    Examples
+    --------
+    >>> events = (ws.envs.terms.randomise("body_mass", 0.8, 1.2),)
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, events=events)
+    >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+    >>> mass = env.sim.parameters["body_mass"].numpy()
+    >>> bool(mass[0, 0] != mass[1, 0])
+    True
     """
 
     def __init__(
@@ -663,7 +1101,26 @@ class _Timed(Term):
         return indices(view.xp.floor(share * (high - low + 1))) + low
 
     def due(self, view):
-        """Worlds in which the term acts now, `(worlds,)`; none in a second call for the same action."""
+        """Find the worlds in which the term acts now.
+
+        Parameters
+        ----------
+        view : View
+            The worlds.
+
+        Returns
+        -------
+        array (worlds,) of bool
+            The worlds; none in a second call for the same action.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view, term = ws.envs.VectorEnv(task, 2, device="cpu").view, ws.envs.terms.push("slide", 0.5, every=50)
+        >>> term.bind(view)
+        >>> term.due(view).tolist()
+        [False, False]
+        """
         if not self.first(view):
             return view.steps < 0
         if self.next is None:
@@ -674,13 +1131,21 @@ class _Timed(Term):
 
 
 class every(_Timed):
-    """An event that acts again and again within episodes: every `steps` actions, or at random intervals (low, high).
+    """Event: an event that acts again and again within episodes.
 
-    The event is called with a mask of the worlds that begin an episode or whose interval has passed.
+    Parameters
+    ----------
+    term : term
+        The event. It is called with a mask of the worlds that begin an episode or whose interval has passed.
+    steps : int or (int, int)
+        Number of actions, or the range (low, high) of random intervals.
 
     Examples
     --------
-    >>> events = (every(randomise("geom_friction", 0.4, 1.2, when="reset"), steps=(100, 300)),)
+    >>> terms = ws.envs.terms
+    >>> events = (terms.every(terms.randomise("gravity", 0.9, 1.1, when="reset"), steps=(100, 300)),)
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, events=events)
+    >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
     """
 
     def __init__(self, term, steps):
@@ -704,9 +1169,24 @@ class every(_Timed):
 
 
 class push(_Timed):
-    """Add a random jump to the velocities of `joint` (a free joint, a slide, …), every `every` actions of an episode.
+    """Event: add random jumps to the velocities of a joint.
 
-    Each velocity jumps independently, uniformly in ± `velocity`. `every=(low, high)` draws the intervals.
+    Each velocity jumps independently, uniformly in ± `velocity`. It needs an environment without gradients.
+
+    Parameters
+    ----------
+    joint : str
+        Name of the joint: a free joint, a slide, ….
+    velocity : float or array (velocities,)
+        Largest jump [m/s, rad/s].
+    every : int or (int, int)
+        Number of actions from one jump to the next, or the range (low, high) of random intervals.
+
+    Examples
+    --------
+    >>> events = (ws.envs.terms.push("slide", 0.5, every=(50, 150)),)
+    >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, events=events)
+    >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
     """
 
     def __init__(self, joint: str, velocity, every):
@@ -742,7 +1222,23 @@ class push(_Timed):
 
 
 def indices(values):
-    """Whole numbers of the framework from floats."""
+    """Turn floats of a framework into whole numbers, for use as indices.
+
+    Parameters
+    ----------
+    values : array
+        Floats, as of `xp.floor`.
+
+    Returns
+    -------
+    array of int
+        The whole numbers.
+
+    Examples
+    --------
+    >>> ws.envs.terms.indices(np.array([1.0, 2.7]))
+    array([1, 2])
+    """
     return values.long() if hasattr(values, "long") else values.astype(int)
 
 

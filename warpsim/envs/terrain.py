@@ -20,10 +20,19 @@ MIDDLE = 1.0  # [m] side of the flat middle
 
 @dataclasses.dataclass(frozen=True)
 class Terrain:
-    """A height field and its patches.
+    """A height field and its patches, made by `terrain`.
 
-    `size` and `data` are as `ModelBuilder.add_geom("hfield", hfield=(size, data))` takes them. `pose (7,)` is the
-    geom's. `starts (patches, 3)` [m] are the middles of the patches on the ground, kind by kind, the easier ones first.
+    Attributes
+    ----------
+    size : tuple of float
+        Half widths in x and y, height, and depth of the base [m], as `ModelBuilder.add_geom("hfield", hfield=(size,
+        data))` takes them.
+    data : array (rows, columns)
+        Heights from 0 to 1.
+    pose : array (7,)
+        Pose of the geom [x y z qw qx qy qz] in the world frame [m].
+    starts : array (patches, 3)
+        Middles of the patches on the ground [m], kind by kind, the easier ones first.
     """
 
     size: tuple
@@ -32,7 +41,28 @@ class Terrain:
     starts: np.ndarray
 
     def add_to(self, builder, name: str = "ground", **options) -> int:
-        """Add the ground to a scene; `options` are those of `ModelBuilder.add_geom`."""
+        """Add the ground to a scene.
+
+        Parameters
+        ----------
+        builder : ModelBuilder
+            The scene.
+        name : str
+            Name of the geom. Default: "ground".
+        **options : Any
+            Further arguments of `ModelBuilder.add_geom`.
+
+        Returns
+        -------
+        int
+            Index of the geom.
+
+        Examples
+        --------
+        >>> b = ws.ModelBuilder()
+        >>> ws.envs.terrain.terrain(["rough"], levels=1).add_to(b)
+        0
+        """
         return builder.add_geom("hfield", hfield=(self.size, self.data), pose=self.pose, name=name, **options)
 
 
@@ -48,10 +78,48 @@ def terrain(
     gap: float = 0.2,
     seed: int = 0,
 ) -> Terrain:
-    """A ground of patches of `side` [m], with points every `cell` [m].
+    """Make ground of square patches: kinds side by side along x, difficulty along y.
 
-    The hardest level has `noise` [m] of roughness, `slope` [m/m], steps of height `step` [m] and tread 0.4 m, and gaps
-    of `gap` [m] between stones. Easier levels have a fraction of these. The same seed gives the same ground.
+    Every patch has a flat middle, where episodes begin. Easier levels have a fraction of the hardest level's roughness,
+    slope, step height and gaps.
+
+    Parameters
+    ----------
+    kinds : sequence of str
+        Kinds of patches: "flat", "rough" (noise), "slopes" (a pyramid), "steps" (a pyramid of stairs with a tread of
+        0.4 m), "stones" (flat stones with gaps between them). Default: all but "flat".
+    levels : int
+        Levels of difficulty. Default: 4.
+    side : float
+        Side of a patch [m]. Default: 6.
+    cell : float
+        Distance of the points of the height field [m]. Default: 0.1.
+    noise : float
+        Roughness of the hardest level [m]. Default: 0.05.
+    slope : float
+        Slope of the hardest level [m/m]. Default: 0.4.
+    step : float
+        Step height of the hardest level [m]. Default: 0.12.
+    gap : float
+        Gap between stones of the hardest level [m]. Default: 0.2.
+    seed : int
+        The same seed gives the same ground. Default: 0.
+
+    Returns
+    -------
+    Terrain
+        The height field and the middles of its patches.
+
+    Raises
+    ------
+    ValueError
+        An argument has a value that it may not have.
+
+    Examples
+    --------
+    >>> ground = ws.envs.terrain.terrain(["rough", "steps"], levels=3)
+    >>> ground.starts.shape, ground.data.shape
+    ((6, 3), (181, 121))
     """
     kinds = [choice(kind, "an entry of kinds", KINDS) for kind in several(kinds, "kinds", "give names")]
     levels = whole(levels, "levels", 1)
@@ -114,10 +182,31 @@ def _ground(view, name: str):
 
 
 class height_scan(Term):
-    """Height of the ground below points around a body, relative to the body's origin, `(worlds, points)` [m].
+    """Observation: height of the ground around a body, relative to the body's origin, (worlds, points) [m].
 
-    An ideal scanner without occlusion. `points (points, 2)` [m] are forward and to the left of the body, and turn with
-    its heading. `ground` is the geom of the height field. Outside the field the ground continues at its edge height.
+    Parameters
+    ----------
+    body : str
+        Name of the body.
+    points : array (points, 2)
+        Distances forward and to the left of the body [m]. They turn with its heading.
+    ground : str
+        Name of the height field's geom, fixed to the world and level. Default: "ground".
+
+    Notes
+    -----
+    An ideal scanner without occlusion. Outside of the field the ground continues at the height of its edge.
+
+    Examples
+    --------
+    >>> b = ws.ModelBuilder()
+    >>> _ = ws.envs.terrain.terrain(["flat"], levels=1).add_to(b)
+    >>> base = b.add_body("base", pose=[0, 0, 0.5], mass=1.0, inertia=[0.1, 0.1, 0.1])
+    >>> _ = b.add_joint(base, "free")
+    >>> scan = ws.envs.terrain.height_scan("base", [(0.0, 0.0), (0.5, 0.0)])
+    >>> task = ws.envs.Task(model=b.build(), observations={"ground": scan})
+    >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].tolist()
+    [[-0.5, -0.5]]
     """
 
     def __init__(self, body: str, points, ground: str = "ground"):
@@ -146,7 +235,28 @@ class height_scan(Term):
         return self.ground_at(xp, *at) - pose[:, 2:3]
 
     def ground_at(self, xp, x, y):
-        """Height of the ground [m] at points in world axes, by bilinear interpolation."""
+        """Height of the ground at points, by bilinear interpolation.
+
+        Parameters
+        ----------
+        xp : module
+            Functions of the framework, `view.xp`.
+        x : array
+            x in the world frame [m].
+        y : array
+            y in the world frame [m].
+
+        Returns
+        -------
+        array
+            Heights [m].
+
+        Examples
+        --------
+        The example needs an environment with ground, see `height_scan`.
+
+        >>> scan.ground_at(view.xp, view.q[:, 0], view.q[:, 1])                # doctest: +SKIP
+        """
         places = []
         for value, axis in ((y, 1), (x, 0)):
             count = self.heights.shape[0 if axis == 1 else 1]
@@ -162,9 +272,23 @@ class height_scan(Term):
 
 
 class start_on(Term):
-    """Begin episodes at a random place of `places (n, 3)` [m], with a random heading.
+    """Start: begin episodes at a random place, with a random heading.
 
-    The place is added to the position of the free joint whose coordinates in q begin at `column`.
+    Parameters
+    ----------
+    places : array (n, 3)
+        Places [m], such as `Terrain.starts`. The place is added to the position of a free joint.
+    column : int
+        First coordinate in q of the free joint. Default: 0.
+    turned : bool
+        Whether the heading is random. Default: True.
+
+    Examples
+    --------
+    >>> starts = (ws.envs.terrain.start_on([(0.0, 0.0, 0.0), (5.0, 0.0, 0.2)]),)
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"q": lambda s: s.q}, starts=starts)
+    >>> ws.envs.VectorEnv(task, 2, device="cpu").reset(seed=1)[0].shape
+    (2, 15)
     """
 
     def __init__(self, places, column: int = 0, turned: bool = True):
@@ -176,7 +300,27 @@ class start_on(Term):
         self.draws, self.table = [view.draw() for _ in range(2)], view.arrays.made(self.places)
 
     def chosen(self, view):
-        """The number of each world's place `(worlds,)`."""
+        """Draw the number of each world's place.
+
+        Parameters
+        ----------
+        view : View
+            The worlds.
+
+        Returns
+        -------
+        array (worlds,) of int
+            Numbers of places.
+
+        Examples
+        --------
+        >>> start = ws.envs.terrain.start_on([(0.0, 0.0, 0.0)])
+        >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> start.bind(view)
+        >>> start.chosen(view).tolist()
+        [0, 0]
+        """
         share = view.uniform(1, draw=self.draws[0])[:, 0]
         return indices(view.xp.floor(share * len(self.places)))
 
@@ -193,12 +337,44 @@ class start_on(Term):
 
 
 class start_by_level(start_on):
-    """Begin episodes on ground that becomes harder with success (Rudin et al., 2022, §3).
+    """Start: begin episodes on ground that becomes harder with success.
 
-    `places` are those of `Terrain.starts`: kind by kind, the easier first, `levels` of each. World i always has kind i
-    mod the number of kinds, and begins at level 0. After an episode in which its free joint came farther than `up` [m]
-    from where it began it goes up a level, nearer than `down` [m] it goes down. Beyond the hardest level, a random one
-    follows. `level (worlds,)` is kept in checkpoints; `reset(seed=)` begins at 0 again.
+    World i always has kind i mod the number of kinds, and begins at level 0. After an episode in which its free joint
+    came farther than `up` from where it began it goes up a level; nearer than `down` it goes down. Beyond the hardest
+    level, a random one follows.
+
+    Parameters
+    ----------
+    places : array (n, 3)
+        Places [m], as `Terrain.starts`: kind by kind, the easier ones first.
+    levels : int
+        Number of levels of each kind.
+    up : float
+        Distance that leads to a harder level [m].
+    down : float
+        Distance below which an easier level follows [m].
+    column : int
+        First coordinate in q of the free joint. Default: 0.
+    turned : bool
+        Whether the heading is random. Default: True.
+
+    Attributes
+    ----------
+    level : array (worlds,) of int
+        The level of each world. Checkpoints keep it; `reset(seed=)` begins at 0 again.
+
+    Notes
+    -----
+    Rudin, Hoeller, Reist and Hutter, "Learning to walk in minutes using massively parallel deep reinforcement
+    learning", 2022, §3.
+
+    Examples
+    --------
+    >>> ground = ws.envs.terrain.terrain(["rough", "steps"], levels=3)
+    >>> starts = (ws.envs.terrain.start_by_level(ground.starts, 3, up=3.0, down=1.0),)
+    >>> task = ws.envs.Task(model=ws.robots.path("ant"), observations={"q": lambda s: s.q}, starts=starts)
+    >>> ws.envs.VectorEnv(task, 2, device="cpu").reset(seed=1)[0].shape
+    (2, 15)
     """
 
     memory = ("level", "origin")
@@ -220,6 +396,24 @@ class start_by_level(start_on):
         self.level, self.origin = made(np.zeros(view.worlds, np.int64)), None
 
     def chosen(self, view):
+        """Update the level of the worlds that begin an episode, and give the number of each world's place.
+
+        Parameters
+        ----------
+        view : View
+            The worlds.
+
+        Returns
+        -------
+        array (worlds,) of int
+            Numbers of places.
+
+        Examples
+        --------
+        The environment calls it, see `start_by_level`.
+
+        >>> term.chosen(view)                                                  # doctest: +SKIP
+        """
         if self.origin is not None and not view.seeded:
             xp, c = view.xp, self.column
             off = view.q[:, c : c + 2] - self.origin

@@ -44,43 +44,73 @@ def reset_mask(options, known=("reset_mask",)):
 
 
 class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
-    """`num_envs` worlds of a task as a Gymnasium 1.x vector environment; every operation runs in all worlds at once.
+    """Worlds of a task as a Gymnasium vector environment. Every operation runs in all worlds at once.
 
     Parameters
     ----------
     task : Task, class or str
-        A `Task`, its class, or a name: "Hopper", "module:Class".
+        A task, its class, or a name: "Hopper", "module:Class".
     num_envs : int
-        Number of worlds.
+        Number of worlds. Default: 1.
     autoreset : AutoresetMode or str
-        NEXT_STEP (Gymnasium's default), SAME_STEP (final observations in `info["final_obs"]`, their worlds in
-        `info["_final_obs"]`) or DISABLED (`reset(options={"reset_mask": mask})`).
+        "NEXT_STEP" (default, as in Gymnasium): a world whose episode has ended begins the next one in the next step.
+        "SAME_STEP": in the same step; final observations are in `info["final_obs"]`, their worlds in
+        `info["_final_obs"]`. "DISABLED": by `reset(options={"reset_mask": mask})`.
     array : str
-        "numpy": arrays of the dtype, which keep their values. "torch": tensors on the device, valid until the next
+        "numpy" (default): NumPy arrays, which keep their values. "torch": tensors on the device, valid until the next
         step. "jax": copies on the device.
     seed : int
-        Seed until `reset(seed=…)`. Random numbers are keyed by (seed, world, episode, step).
+        Seed until `reset(seed=…)`. Random numbers are keyed by (seed, world, episode, step). Default: 0.
     first_world : int
-        Number of the first world, where the environment is one of several parts of a larger one.
-    device, threads, dtype
-        As in `Simulator`.
+        Number of the first world, where the environment is one of several parts of a larger one. Default: 0.
+    device : str, optional
+        Name of a Warp device. Default: as in `ws.Simulator`.
+    threads : int, optional
+        CPU threads that share the worlds. Default: as in `ws.Simulator`.
+    dtype : str
+        "float32" (default) or "float64".
     requires_grad : bool
-        With "torch": observations and rewards carry gradients with respect to actions, back to the last `detach`.
-    changes
-        Attributes that change the task (`decimation=2`, `solver=ws.MuJoCo()`).
+        With `array="torch"`: observations and rewards carry gradients with respect to actions, back to the last
+        `detach`. Default: False.
+    render_mode : None
+        Nothing else is possible: show a `Trajectory` of the states (`warpsim play`).
+    **changes : Any
+        Attributes that change the task: `decimation=2`, `solver=ws.MuJoCo()`.
+
+    Attributes
+    ----------
+    sim : Simulator
+        The simulator of all worlds.
+    view : View
+        The worlds at this moment, as terms see them.
+    task : Task
+        The environment's own copy of the task.
+    observation_space, single_observation_space, action_space, single_action_space : Box
+        Gymnasium's spaces.
 
     Raises
     ------
     ValueError
-        For an invalid action, mask, mode or task.
+        An argument has a value that it may not have. The message names it.
 
     Notes
     -----
-    A world whose reward, observation or state is not finite ends its episode with reward 0. `faults` `(num_envs,)`
-    counts it, and the other worlds are not affected. Non-finite entries of its last observation become 0, and that
-    action has no gradient. Actions are clamped to the bounds of the action space, and counted in `clipped`; rewards see
-    the actions as given. Rewards by term are in `info["reward_<name>"]`, the task's `critic_observations` in
-    `info["critic"]`.
+    A world whose reward, observation or state is not finite ends its episode with reward 0, and counts in `faults`. The
+    other worlds are not affected. Non-finite entries of its last observation become 0, and that action has no gradient.
+    Actions are clamped to the bounds of the action space, and counted in `clipped`; rewards see the actions as given.
+    `info["reward_<name>"]` has each reward, and `info["critic"]` the task's `critic_observations`. docs/envs.md
+
+    Examples
+    --------
+    >>> class Balance(ws.envs.Task):
+    ...     model = ws.robots.path("cartpole")
+    ...     observations = {"q": lambda s: s.q, "v": lambda s: s.v}
+    ...     rewards = {"upright": lambda s: s.xp.cos(s.q[:, 1])}
+    >>> env = ws.envs.VectorEnv(Balance, 4, device="cpu")
+    >>> observation, info = env.reset(seed=1)
+    >>> observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    >>> observation.shape, reward.shape, list(info)
+    ((4, 4), (4,), ['reward_upright'])
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -189,17 +219,17 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     @property
     def faults(self) -> np.ndarray:
-        """Number of episodes of each world that ended because a value was not finite `(num_envs,)`."""
+        """Number of episodes of each world that ended because a value was not finite: array (num_envs,)."""
         return np.array(self.arrays.host(self._faults), np.int64)
 
     @property
     def clipped(self) -> np.ndarray:
-        """Number of actions of each world that were outside the action space and were clamped `(num_envs,)`."""
+        """Number of actions of each world that were outside the action space and were clamped: array (num_envs,)."""
         return np.array(self.arrays.host(self._clipped), np.int64)
 
     @property
     def gradient_faults(self) -> np.ndarray:
-        """Number of non-finite gradients with respect to each world's state or action, replaced by 0 `(num_envs,)`."""
+        """Number of non-finite gradients by each world's state or action, which became 0: array (num_envs,)."""
         found = self.view.gradient_faults
         return np.zeros(self.num_envs, np.int64) if found is None else np.array(self.arrays.host(found), np.int64)
 
@@ -207,9 +237,36 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     @holds
     def reset(self, *, seed: int | None = None, options: dict | None = None):
-        """Begin episodes in all worlds, or in those of `options["reset_mask"]`.
+        """Begin episodes in all worlds, or in some.
 
-        Returns observations and info of all worlds.
+        Parameters
+        ----------
+        seed : int, optional
+            Begins the random numbers of all worlds anew. Default: the next episode of the present numbers.
+        options : dict, optional
+            `{"reset_mask": mask}` with booleans (num_envs,): begin episodes in these worlds alone. Default: all worlds.
+
+        Returns
+        -------
+        observations : array (num_envs, n)
+            Observations of all worlds.
+        info : dict
+            `info["critic"]` (num_envs, m), if the task has `critic_observations`.
+
+        Raises
+        ------
+        ValueError
+            The seed is no whole number, an option is unknown, the mask has another shape, or a seed and a partial mask
+            are given together.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> env = ws.envs.VectorEnv(task, 2, device="cpu", autoreset="DISABLED")
+        >>> observations, info = env.reset(seed=1)
+        >>> observations, info = env.reset(options={"reset_mask": np.array([True, False])})
+        >>> observations.shape
+        (2, 2)
         """
         mask = reset_mask(options)
         if seed is not None:
@@ -236,7 +293,43 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     @holds
     def step(self, actions):
-        """Take an action in every world. Returns observations, rewards, terminations, truncations and info."""
+        """Take an action in every world.
+
+        Parameters
+        ----------
+        actions : array (num_envs, actions)
+            Actions, clamped to the bounds of the action space.
+
+        Returns
+        -------
+        observations : array (num_envs, n)
+            Observations.
+        rewards : array (num_envs,)
+            Rewards.
+        terminated : array (num_envs,) of bool
+            Worlds whose episode ended by a termination or a fault.
+        truncated : array (num_envs,) of bool
+            Worlds whose episode ended by its length.
+        info : dict
+            `reward_<name>` (num_envs,) of each reward, `critic` if the task has `critic_observations`, and with
+            SAME_STEP `final_obs` and `final_info`.
+
+        Raises
+        ------
+        ResetNeeded
+            `reset` was not called before.
+        ValueError
+            The actions have another shape, or a term returns what it may not.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, episode=1)
+        >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+        >>> _ = env.reset(seed=1)
+        >>> observations, rewards, terminated, truncated, info = env.step(np.zeros((2, 1)))
+        >>> terminated.tolist(), truncated.tolist()
+        ([False, False], [True, True])
+        """
         if not self._begun:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         with self.arrays.stream():
@@ -330,7 +423,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return observation, self._floats(reward), terminated, truncated, info
 
     def succeeded(self):
-        """A mask of the worlds in which all terms of the task's `success` hold now; no world without such terms."""
+        """Worlds in which all terms of the task's `success` hold now: array (num_envs,) of bool."""
         found = None
         for name, term in self.task.success.items():
             now = self._boolean(term(self.view), f"success[{name!r}]")
@@ -338,7 +431,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return self._none() if found is None else found
 
     def measured(self) -> dict:
-        """The terms of the task's `measures` now, by name, `(worlds,)`."""
+        """The terms of the task's `measures` now: a dict of arrays (num_envs,) by name."""
         return {name: self._shaped(term(self.view), f"measures[{name!r}]") for name, term in self.task.measures.items()}
 
     def detach(self) -> None:
@@ -356,10 +449,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     @holds
     def state_dict(self) -> dict:
-        """Everything that the next step reads, as NumPy arrays and numbers.
-
-        This includes state, parameters, random numbers, commands, and terms.
-        """
+        """Everything that the next step reads, as a dict of NumPy arrays and numbers, for `load_state_dict`."""
         v, host = self.view, self._kept
         return {
             "arrays": {name: x.copy() for name, x in checkpoint_arrays(self.sim, self.state).items()},
@@ -376,14 +466,46 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         }
 
     def check_kept(self, kept) -> None:
-        """Raise `ValueError` for a checkpoint that `load_state_dict` would refuse."""
+        """Raise `ValueError` for a checkpoint that `load_state_dict` would refuse.
+
+        Parameters
+        ----------
+        kept : dict
+            The checkpoint.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+        >>> _ = env.reset(seed=1)
+        >>> env.check_kept(env.state_dict())
+        """
         check_kept(kept, self.state_dict(), self.sim)
 
     @holds
     def load_state_dict(self, kept: dict) -> None:
-        """Continue from the result of `state_dict`, in an environment of the same task with as many worlds.
+        """Continue from a checkpoint.
 
-        Raises `ValueError` for anything else, and then writes nothing.
+        Parameters
+        ----------
+        kept : dict
+            What `state_dict` of an environment of the same task with as many worlds returned.
+
+        Raises
+        ------
+        ValueError
+            It is anything else. Nothing is written then.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+        >>> _ = env.reset(seed=1)
+        >>> kept, push = env.state_dict(), np.ones((2, 1))
+        >>> first = env.step(push)[0]
+        >>> env.load_state_dict(kept)
+        >>> bool((env.step(push)[0] == first).all())
+        True
         """
         self.check_kept(kept)
         v, made = self.view, self.arrays.made

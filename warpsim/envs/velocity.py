@@ -45,15 +45,28 @@ SLOW = ((-0.5, -0.3, -0.5), (1.0, 0.3, 0.5))
 
 
 class VelocityTracking(Task):
-    """A `LeggedRobot` follows (vx, vy, yaw rate). Subclasses name the robot, `rough` for rough ground, and `most`.
+    """Base class of tasks in which a `LeggedRobot` follows commanded velocities (vx, vy, yaw rate) [m/s, rad/s].
 
-    `most` gives the least and the greatest command. On rough ground episodes begin on harder ground with success.
+    A subclass names the robot as `class Mine(VelocityTracking, robot=…)`, with `rough=True` for rough ground, and
+    `most`, the least and the greatest command. On rough ground episodes begin on harder ground with success.
+
+    Parameters
+    ----------
+    **changes : Any
+        Attributes by name, as of `Task`.
+
+    Notes
+    -----
+    Actions are offsets of joint targets from the stance, 0.25 rad times actions in ± 4; servos hold them. Rewards
+    follow Rudin et al. 2022.
 
     Examples
     --------
     >>> from warpsim.envs.legged import A1
-    >>> class Slow(VelocityTracking, robot=A1, most=((-0.3, 0, 0), (0.3, 0, 0))):
+    >>> class Slow(ws.envs.velocity.VelocityTracking, robot=A1, most=((-0.3, 0, 0), (0.3, 0, 0))):
     ...     episode = 500
+    >>> Slow.commands["velocity"].high.round(1).tolist()
+    [0.30000001192092896, 0.0, 0.0]
     """
 
     timestep, decimation, episode = 0.005, 4, 1000
@@ -117,7 +130,22 @@ def _symmetry(robot, rough: bool) -> dict:
 
 
 def held(robot):
-    """Controls of all servos: those of the policy, then the stance of the others."""
+    """Actuator: controls of all servos, those of the policy and then the stance of the others.
+
+    Parameters
+    ----------
+    robot : LeggedRobot
+        The robot.
+
+    Returns
+    -------
+    term
+        A function of (view, control) that returns controls (worlds, nu).
+
+    Examples
+    --------
+    >>> term = ws.envs.velocity.held(ws.envs.legged.G1)
+    """
 
     def term(s, control):
         names = s.model.actuator_names[len(robot.moved) :]
@@ -151,7 +179,22 @@ def _biped(robot) -> bool:
 
 
 def offsets(robot):
-    """Offsets of the joints from the stance."""
+    """Observation: offsets of the moved joints from the stance, (worlds, joints) [rad].
+
+    Parameters
+    ----------
+    robot : LeggedRobot
+        The robot.
+
+    Returns
+    -------
+    term
+        A term of (worlds, joints).
+
+    Examples
+    --------
+    >>> term = ws.envs.velocity.offsets(ws.envs.legged.A1)
+    """
     pose = robot.pose(robot.moved).astype(np.float32)
     return lambda s: s.q[:, s.columns(*robot.moved)[0]] - s.arrays.constant(pose)
 
@@ -213,7 +256,24 @@ def _length(error):
 
 
 def inclination(s, robot):
-    """Cosine of the base's inclination."""
+    """Cosine of the angle between the base's z axis and the vertical.
+
+    Parameters
+    ----------
+    s : View
+        The worlds.
+    robot : LeggedRobot
+        The robot.
+
+    Returns
+    -------
+    array (worlds,)
+        1 where the base is upright.
+
+    Examples
+    --------
+    >>> terminations = {"fallen": lambda s: ws.envs.velocity.inclination(s, ws.envs.legged.A1) < 0.5}
+    """
     return -projected_gravity(robot.base)(s)[:, 2]
 
 

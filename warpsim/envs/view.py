@@ -18,19 +18,42 @@ WAYS = 64  # kinds of draws with a cached graph; draws whose bounds change from 
 
 
 class View(NamesOfView):
-    """All worlds at one moment. Terms are functions of it that return an array with one row per world.
+    """All worlds of an environment at one moment, which terms read. `env.view` is the environment's.
 
-    q, v                 `(worlds, nq)`, `(worlds, nv)`, read-only; the simulator's memory where possible
-    q_before, v_before   the same before the action
-    action, last_action  `(worlds, actions)` of this step and of the previous one; 0 in the first step of an episode
-    control              `(worlds, nu)` computed from the action
-    steps                `(worlds,)` number of steps of the present episode
-    tick                 number of actions since the environment was made; with actuation="physics", actuators see it
-                         with the share of the action that has passed
-    commands             name -> `(worlds, n)`
-    dt                   time per action [s]; `period`: time between evaluations of actuators [s]
-    model, sim, state    the simulator's; `models`: those that worlds take in turn
-    xp                   the framework's functions: numpy, torch or jax.numpy
+    A term is a function of a view that returns an array with one row per world. Arrays are of the environment's
+    framework.
+
+    Attributes
+    ----------
+    q : array (worlds, nq)
+        Positions, read-only; the simulator's memory where possible.
+    v : array (worlds, nv)
+        Velocities, read-only.
+    q_before, v_before : array (worlds, nq), (worlds, nv)
+        The same before the action.
+    action, last_action : array (worlds, actions)
+        Actions of this step and of the one before; 0 where an episode begins.
+    control : array (worlds, nu)
+        Controls that the actuators made of the action.
+    steps : array (worlds,) of int
+        Number of actions of the present episode.
+    tick : int or float
+        Number of actions since the environment was made. With `actuation="physics"`, actuators see it with the fraction
+        of the action that has passed.
+    commands : dict of str to array (worlds, n)
+        Present commands.
+    dt : float
+        Time per action [s].
+    period : float
+        Time between evaluations of actuators [s].
+    sim, model, state : Simulator, Model, State
+        Those of the environment.
+    models : list of Model
+        The models that worlds take in turn.
+    worlds : int
+        Number of worlds.
+    xp : module
+        Functions of the framework: numpy, torch or jax.numpy.
     """
 
     differentiable, gradient_faults = False, None
@@ -74,14 +97,43 @@ class View(NamesOfView):
         self._mask = wp.zeros(sim.worlds, dtype=wp.bool, device=sim.device)
 
     def seed(self, seed: int) -> None:
-        """Restart the random numbers of every world."""
+        """Restart the random numbers of every world at its first episode.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of up to 64 bits.
+
+        Raises
+        ------
+        ValueError
+            The seed has more than 64 bits.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+        >>> env.view.seed(3)
+        """
         if seed >= 1 << 64:
             raise ValueError(f"seed is {seed}; it has up to 64 bits")
         first = np.zeros(self.worlds, np.int32)
         self.go_on({"seed": seed, "world": self.numbers, "episode": first, "step": first})
 
     def go_on(self, kept: dict) -> None:
-        """Continue the random numbers from `stream.state_dict()`."""
+        """Continue the random numbers from a position of the stream.
+
+        Parameters
+        ----------
+        kept : dict
+            What `view.stream.state_dict()` returned.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+        >>> env.view.go_on(env.view.stream.state_dict())
+        """
         self.stream.load_state_dict(kept)
         self._current.clear()
 
@@ -94,7 +146,21 @@ class View(NamesOfView):
             self.replayed("advance", self.stream.advance)
 
     def next_episode(self, mask) -> None:
-        """Advance the random numbers of the worlds of a mask to the next episode."""
+        """Advance the random numbers of some worlds to the next episode.
+
+        Parameters
+        ----------
+        mask : array (worlds,) of bool
+            The worlds.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+        >>> env.view.next_episode(np.array([True, False]))
+        >>> env.view.stream.episode.numpy().tolist()
+        [1, 0]
+        """
         self._current = {key: mask if old is None else old | mask for key, old in self._current.items()}
         if self._by_rows:
             (episode, step), rows = self._counters, self.arrays.host(mask).nonzero()[0]
@@ -105,9 +171,24 @@ class View(NamesOfView):
             self.replayed("next_episode", lambda: self.stream.reset(self._mask))
 
     def replayed(self, key, launch) -> None:
-        """Run `launch()`, from a captured graph where possible.
+        """Run kernel launches, from a captured graph where possible.
 
-        A launch from Python costs as much time as computing some thousand entries.
+        Parameters
+        ----------
+        key : hashable
+            Name of the graph. The first call with a key captures it, later calls replay it.
+        launch : callable
+            Function without arguments that launches kernels, always the same ones on the same arrays.
+
+        Notes
+        -----
+        A launch from Python takes as much time as computing some thousand entries.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.replayed("advance mine", view.stream.advance)
         """
         if key in self._replays:
             self._replays[key]()
@@ -140,14 +221,30 @@ class View(NamesOfView):
 
     @property
     def q(self):
+        """Positions, array (worlds, nq), read-only."""
         return self._lasting["q"] if self._lasting else self.arrays.of(self.state.q)
 
     @property
     def v(self):
+        """Velocities, array (worlds, nv), read-only."""
         return self._lasting["v"] if self._lasting else self.arrays.of(self.state.v)
 
     def step(self, control, substeps: int) -> None:
-        """Step the simulator."""
+        """Step the simulator. The environment calls it.
+
+        Parameters
+        ----------
+        control : array (worlds, nu)
+            Controls.
+        substeps : int
+            Physics steps.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.step(np.zeros((2, 1)), 1)
+        """
         if self.arrays.framework == "numpy":
             control = np.ascontiguousarray(control, self.sim.dtype)
         else:
@@ -156,11 +253,40 @@ class View(NamesOfView):
         self._stepped = True
 
     def isolated(self, *arrays) -> tuple:
-        """The same arrays; for tensors with gradients, the gradients of non-finite worlds are cut here."""
+        """Cut the gradients of worlds that are not finite out of arrays.
+
+        Parameters
+        ----------
+        *arrays : array (worlds, ...)
+            Arrays.
+
+        Returns
+        -------
+        tuple of arrays
+            The same arrays. Of tensors with gradients, the gradients of non-finite worlds are cut.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> (action,) = view.isolated(view.action)
+        """
         return arrays
 
     def restarted(self, mask) -> None:
-        """The worlds of a mask have been reset: invalidate what was computed of them."""
+        """Forget what was computed of worlds that have been reset.
+
+        Parameters
+        ----------
+        mask : array (worlds,) of bool
+            The worlds.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.restarted(np.array([True, False]))
+        """
         self._cache.clear()
         self._known = {
             name: None if name in OF_STEP else mask if reset is None else reset | mask
@@ -168,7 +294,26 @@ class View(NamesOfView):
         }
 
     def write(self, **values) -> None:
-        """Overwrite q or v `(worlds, …)` with values of the framework or of the host, for events."""
+        """Overwrite positions or velocities, for terms of events.
+
+        Parameters
+        ----------
+        **values : array (worlds, nq) or (worlds, nv)
+            By name, `q` or `v`: an array of the framework or of NumPy.
+
+        Raises
+        ------
+        ValueError
+            An array has another shape.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.write(v=view.v + 0.5)
+        >>> view.v.tolist()
+        [[0.5, 0.5], [0.5, 0.5]]
+        """
         for name, value in values.items():
             target, value = getattr(self.state, name), self.arrays.made(value)
             if tuple(value.shape) != target.shape:
@@ -177,7 +322,7 @@ class View(NamesOfView):
         self.moved()
 
     def moved(self) -> None:
-        """Invalidate what was computed from the last state."""
+        """Forget what was computed of the last state."""
         self._cache.clear()
         self._known.clear()
 
@@ -187,7 +332,27 @@ class View(NamesOfView):
         return self._cache[name]
 
     def constant(self, name, make):
-        """The cached result of `make()`: tables of the model that a term reads repeatedly."""
+        """Keep the result of a function, such as a table of the model that a term reads in every step.
+
+        Parameters
+        ----------
+        name : hashable
+            Name of the result.
+        make : callable
+            Function without arguments, called the first time only.
+
+        Returns
+        -------
+        Any
+            What `make()` returned.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.constant("links", lambda: view.model.nlink)
+        2
+        """
         if name not in self._constants:
             self._constants[name] = make()
         return self._constants[name]
@@ -195,16 +360,67 @@ class View(NamesOfView):
     # random numbers of this step, keyed by (seed, world, episode, step, draw) -----------------------------------------
 
     def draw(self) -> int:
-        """A permanent draw number for a term that draws random numbers."""
+        """A number for the draws of one term, to give to `uniform` and `normal`; each call returns another int."""
         self.draws += 1
         return self.draws - 1
 
     def uniform(self, columns: int, low=0.0, high=1.0, draw: int = 0, of_episode: bool = False):
-        """Uniform numbers `(worlds, columns)` in [low, high); `of_episode`: the draw of each episode's first step."""
+        """Draw uniform random numbers in [low, high) in every world.
+
+        Parameters
+        ----------
+        columns : int
+            Number of random numbers per world.
+        low : float or array (columns,)
+            Lower bound. Default: 0.
+        high : float or array (columns,)
+            Upper bound. Default: 1.
+        draw : int
+            Number of the draw, from `draw()`. The same number gives the same random numbers in one step. Default: 0.
+        of_episode : bool
+            Whether the numbers are those of the episode's first step. Default: False.
+
+        Returns
+        -------
+        array (worlds, columns)
+            The numbers, float32.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> x = view.uniform(3, -1.0, 1.0, draw=view.draw())
+        >>> x.shape, bool((abs(x) <= 1.0).all())
+        ((2, 3), True)
+        """
         return self._draw("uniform", columns, low, high, draw, of_episode)
 
     def normal(self, columns: int, mean=0.0, deviation=1.0, draw: int = 0):
-        """Normal numbers `(worlds, columns)`."""
+        """Draw normally distributed random numbers in every world.
+
+        Parameters
+        ----------
+        columns : int
+            Number of random numbers per world.
+        mean : float or array (columns,)
+            Mean. Default: 0.
+        deviation : float or array (columns,)
+            Standard deviation. Default: 1.
+        draw : int
+            Number of the draw, from `draw()`. Default: 0.
+
+        Returns
+        -------
+        array (worlds, columns)
+            The numbers, float32.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.normal(3, deviation=0.1, draw=view.draw()).shape
+        (2, 3)
+        """
         return self._draw("normal", columns, mean, deviation, draw)
 
     def _draw(self, kind: str, columns: int, a, b, draw: int, of_episode: bool = False):
@@ -240,9 +456,24 @@ class View(NamesOfView):
     # columns by name --------------------------------------------------------------------------------------------------
 
     def columns(self, *joints: str) -> tuple:
-        """Columns of q and of v of the named joints, in that order; without names all joints except free ones.
+        """Find the columns of q and v that belong to joints.
 
-        They are indices of the framework: tensors on the device, else NumPy arrays.
+        Parameters
+        ----------
+        *joints : str
+            Names of joints. Default: all joints except free ones.
+
+        Returns
+        -------
+        q, v : array of int
+            Columns in the order of the names: tensors on the device for torch, else NumPy arrays.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.columns("pivot")
+        (array([1]), array([1]))
         """
         found = self.host_columns(*joints)
         return tuple(self.arrays.constant(x) for x in found) if self.arrays.framework == "torch" else found
@@ -263,12 +494,15 @@ class View(NamesOfView):
 
     @property
     def poses(self):
-        """Body poses `(worlds, nbody, 7)`, [x y z qw qx qy qz]."""
+        """Poses of all bodies [x y z qw qx qy qz] in the world frame [m], array (worlds, nbody, 7)."""
         return self._once("poses", lambda: self._own(self._poses()))
 
     @property
     def velocities(self):
-        """Velocities of body frames `(worlds, nbody, 6)`: angular [rad/s], linear of origins [m/s]; world axes."""
+        """Velocities of all body frames in world axes, array (worlds, nbody, 6).
+
+        Angular [rad/s], then linear of the frame's origin [m/s].
+        """
         return self._once("velocities", lambda: self._own(self._motion()[1]))
 
     def _poses(self):
@@ -281,16 +515,52 @@ class View(NamesOfView):
         return self._asked("motion", lambda: self.sim.body_motion(self.state))
 
     def pose(self, body: int):
-        """Pose of one body `(worlds, 7)`, a column of `poses`; it takes less time than all of them."""
+        """The pose of one body. It takes less time than `poses`.
+
+        Parameters
+        ----------
+        body : int
+            Index of the body, `model.body(name)`.
+
+        Returns
+        -------
+        array (worlds, 7)
+            [x y z qw qx qy qz] in the world frame [m].
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.pose(view.model.body("pole")).shape
+        (2, 7)
+        """
         return self._once(("pose", body), lambda: self._own(self._poses()[:, body]))
 
     def velocity(self, body: int):
-        """Velocity of one body frame `(worlds, 6)`, a column of `velocities`, as `pose`."""
+        """The velocity of one body frame. It takes less time than `velocities`.
+
+        Parameters
+        ----------
+        body : int
+            Index of the body, `model.body(name)`.
+
+        Returns
+        -------
+        array (worlds, 6)
+            Angular [rad/s], then linear of the origin [m/s], world axes.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.velocity(view.model.body("pole")).shape
+        (2, 6)
+        """
         return self._once(("velocity", body), lambda: self._own(self._motion()[1][:, body]))
 
     @property
     def contact_force(self):
-        """Net contact force of the last physics step on each body `(worlds, nbody, 3)` [N], world axes.
+        """Net contact force of the last physics step on each body [N], world axes: array (worlds, nbody, 3).
 
         It is 0 where an episode begins.
         """
@@ -301,7 +571,10 @@ class View(NamesOfView):
 
     @property
     def contact_wrench(self):
-        """Contact torque about the body's COM [N m], then force [N], `(worlds, nbody, 6)`; as `contact_force`."""
+        """Contact torque about each body's COM [N m], then force [N], world axes: array (worlds, nbody, 6).
+
+        It is of the last physics step, and 0 where an episode begins.
+        """
         return self._once(
             "contact_wrench",
             lambda: self._of_episode(self._asked("wrench", lambda: (self.sim.contact_wrench(self.state),))[0]),
@@ -309,7 +582,7 @@ class View(NamesOfView):
 
     @property
     def sensors(self):
-        """The model's sensors `(worlds, nsensordata)`, as `Simulator.sensors`.
+        """Values of the model's sensors, as from `Simulator.sensors`: array (worlds, nsensordata).
 
         Sensors of accelerations and forces are 0 where an episode begins.
         """
@@ -323,7 +596,7 @@ class View(NamesOfView):
 
     @property
     def about_centre(self):
-        """(wrench, inertia, velocity, centre), as `Simulator.about_centre`; the wrench is 0 where an episode begins."""
+        """Wrench (0 where an episode begins), inertia, velocity and centre, as from `Simulator.about_centre`."""
 
         def make():
             wrench, *others = self._asked("about_centre", lambda: self.sim.about_centre(self.state))
@@ -333,12 +606,12 @@ class View(NamesOfView):
 
     @property
     def constraint_force(self):
-        """Of `evaluated` alone."""
+        """Generalized forces of contacts and constraints. Of `evaluated` alone; without it raises `ValueError`."""
         raise ValueError("constraint_force is of MuJoCo's law; make the environment with solver=ws.MuJoCo()")
 
     @property
     def evaluated(self):
-        """With MuJoCo's law the quantities that MuJoCo's `data` has after `mj_step`: see `Evaluated`; else the view."""
+        """With MuJoCo's law a view of the quantities that MuJoCo's `data` has after `mj_step`; else this view itself."""
         lags = self.sim.solver.mujoco_law and not self.differentiable
         return self._once("evaluated", lambda: Evaluated(self)) if lags else self
 
@@ -392,11 +665,47 @@ class View(NamesOfView):
             array.numpy()[rows] = found.numpy()[rows]
 
     def parameter(self, name: str):
-        """A parameter of the simulator: one row per world, or one for all."""
+        """A physical parameter of the simulator.
+
+        Parameters
+        ----------
+        name : str
+            Name in `sim.parameters`.
+
+        Returns
+        -------
+        array (worlds, ...) or (1, ...)
+            One row per world, or one row for all worlds.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.parameter("gravity").tolist()
+        [[0.0, 0.0, -9.8100004196167]]
+        """
         return self.arrays.shared(self.sim.parameters.stored(name))
 
     def diagnostic(self, name: str):
-        """A diagnostic of the last physics step `(worlds,)`: contacts, flags, energy, …"""
+        """A diagnostic of the last physics step.
+
+        Parameters
+        ----------
+        name : str
+            Name in `sim.diagnostics`, such as "contacts", "flags" or "energy".
+
+        Returns
+        -------
+        array (worlds,)
+            One value per world.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.diagnostic("flags").tolist()
+        [0, 0]
+        """
         return self.arrays.shared(getattr(self.sim.diagnostics, name))
 
 
