@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures shared by all tests: devices, robot files, quiet logs."""
 
+import collections
 import os
 import pathlib
 import signal
@@ -67,10 +68,12 @@ def from_terminal():
 
 MEASURED: dict[str, tuple[float, float]] = {}
 FOUND = pytest.StashKey[dict]()
+SECONDS: collections.Counter[str] = collections.Counter()  # set-up, call and the rest of each test
 
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="leave out what tests/selection.py leaves to make test-all")
+    parser.addoption("--slow", metavar="FILE", help="write the list of cases that take long (tests/selection.py)")
     parser.addoption("--modules", metavar="FILE", help="write the names of the Warp modules that the tests loaded")
     parser.addoption("--measured", action="store_true", help="print the numbers that tests measure beside their limits")
     parser.addoption(
@@ -89,14 +92,23 @@ def pytest_configure(config):
 @pytest.hookimpl(trylast=True)  # after -k and -m
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--quick"):
-        items[:], left = selection.quick(items)
+        items[:], left = selection.quick(items, selection.listed_cases())
         config.hook.pytest_deselected(items=left)
         found_of(config)["left"] = len(left)
+    elif config.getoption("--slow"):
+        runs = selection.quick(items)[0]
+        found_of(config)["choice"] = [
+            item.nodeid for item in runs if not any(map(item.get_closest_marker, ("always", "both_types")))
+        ]
 
 
 def found_of(config) -> dict:
     """What this process tells the one that prints the summary: a worker of pytest-xdist another one, else itself."""
     return getattr(config, "workeroutput", config.stash.setdefault(FOUND, {}))
+
+
+def pytest_runtest_logreport(report):
+    SECONDS[report.nodeid] += report.duration
 
 
 def pytest_sessionfinish(session):
@@ -108,6 +120,7 @@ def pytest_testnodedown(node, error):
     """A worker of pytest-xdist has ended."""
     found, told = node.config.stash.setdefault(FOUND, {}), getattr(node, "workeroutput", {})
     found["left"] = told.get("left", 0)  # the same in every worker
+    found["choice"] = told.get("choice", ())
     found.setdefault("modules", []).extend(told.get("modules", ()))
 
 
@@ -115,6 +128,10 @@ def pytest_terminal_summary(terminalreporter, config):
     found = config.stash.get(FOUND, {})
     if count := found.get("left", 0):
         terminalreporter.write_line(f"{count} tests left to make test-all")
+    if path := config.getoption("--slow"):
+        names = selection.slow_cases({name: SECONDS[name] for name in found["choice"] if name in SECONDS})
+        pathlib.Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+        terminalreporter.write_line(f"{path}: {len(names)} tests")
     if path := config.getoption("--modules"):
         names = sorted(set(found.get("modules", ())))
         pathlib.Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")

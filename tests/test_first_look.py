@@ -262,6 +262,7 @@ def blocks(file: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / file).read_text(), flags=re.S)
 
 
+@pytest.mark.always
 def test_first_programs_run_as_printed(tmp_path):
     """The Python blocks of README and of the quickstart run one after the other, as printed; those of another framework where it is installed."""
     program = ""

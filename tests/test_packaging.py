@@ -177,6 +177,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     assert sources <= set(names)
 
 
+@pytest.mark.always
 def test_installed_wheel_runs_without_the_checkout(wheel, assets, tmp_path):
     """A fresh environment with the wheel in it, far from the checkout, rolls out the ant and has the command."""
     python = install(wheel, tmp_path / "venv")
@@ -191,6 +192,7 @@ def test_installed_wheel_runs_without_the_checkout(wheel, assets, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.always
 @pytest.mark.skipif(not cpu_target.AHEAD, reason="objects are for Linux on x86-64-v3")
 def test_wheel_with_compiled_kernels_compiles_nothing(wheel, tmp_path):
     """From the installed wheel a step, a gradient, LCP and an environment compile nothing, write nothing to an empty cache

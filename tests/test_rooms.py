@@ -76,6 +76,7 @@ def room(name: str) -> str:
     return parts[0] if parts else ""
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in ("warpsim", "warpsim.__main__")])
 def test_imports_run_one_way(name):
     """No file imports from a higher floor; device code imports no host code."""
@@ -131,6 +132,7 @@ def test_kernels_take_few_arguments():
     assert not wide, f"{'; '.join(map(str, wide))}: make a struct"
 
 
+@pytest.mark.always
 def test_functions_and_modules_are_short():
     """Without docstrings no function has more than 80 lines, no module more than 700."""
     assert not long_functions(ROOT) and not long_modules(ROOT)

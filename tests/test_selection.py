@@ -31,6 +31,31 @@ def test_a_pair_runs_in_one_type():
     assert left == [items[k] for k in (0, 2, 4, 10)]  # none is lost
 
 
+def test_what_takes_long_is_left_but_one_case():
+    """Of each function one case remains, if it takes no more than ONLY; what is marked runs."""
+    seconds = {
+        "f.py::a[1]": 3.0,
+        "f.py::a[2]": 1.0,
+        "f.py::a[3]": 0.1,
+        "f.py::b[1]": 1.5,
+        "f.py::b[2]": 1.0,
+        "f.py::c": 2.5,
+    }
+    assert selection.slow_cases(seconds) == ["f.py::a[1]", "f.py::a[2]", "f.py::b[1]", "f.py::c"]
+    items = [item("test_a", *marks) for marks in ((), ("always",), ("both_types",))]
+    assert selection.quick(items, {items[0].nodeid}) == (items[1:], items[:1])
+
+
+def test_the_list_names_tests():
+    """Every function in tests/slow.txt is in its file."""
+    root = selection.LIST.parents[1]
+    texts = {}
+    for name in selection.listed_cases():
+        file, _, function = name.partition("[")[0].partition("::")
+        text = texts.setdefault(file, (root / file).read_text(encoding="utf-8"))
+        assert f"def {function.rpartition('::')[2]}(" in text, f"{name}: write the list anew"
+
+
 def test_a_parameter_of_both_types_is_of_none():
     """A test that compares the types runs."""
     items = [

@@ -434,6 +434,7 @@ def test_a_url_to_folders_of_this_machine_is_refused(store):
             Trajectory.load(url)
 
 
+@pytest.mark.always
 def test_an_archive_is_no_larger_than_its_bytes_can_be(made, tmp_path):
     """A store in a zip file is read; a member that inflates to what its packed bytes cannot stand for is not."""
     for name, bomb in (("a.zip", False), ("b.zip", True)):

@@ -49,6 +49,7 @@ def test_the_model_is_the_same(path):
         load(path, isolate=True, **options)
 
 
+@pytest.mark.always
 def test_bounds(path, monkeypatch):
     """Too much memory, or time, for the child: one error that names the file; this process lives."""
     field = '<mujoco><asset><hfield name="h" nrow="4000" ncol="4000" size="1 1 1 1"/></asset></mujoco>'

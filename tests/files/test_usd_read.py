@@ -380,6 +380,7 @@ def test_what_is_not_simulated_is_refused_or_reported(tmp_path):
     assert sum(line.status == "refused" for line in m.report) == 3
 
 
+@pytest.mark.always
 def test_references_may_not_leave_the_folder(tmp_path):
     """A layer beside the file is read, one outside is not, unless its folder is declared; links count as where they go."""
     (tmp_path / "out").mkdir()
