@@ -611,7 +611,7 @@ class View(NamesOfView):
 
     @property
     def evaluated(self):
-        """With MuJoCo's law a view of the quantities that MuJoCo's `data` has after `mj_step`; else this view itself."""
+        """With MuJoCo's law a view of the quantities that MuJoCo's `data` has after `mj_step`; else this view."""
         lags = self.sim.solver.mujoco_law and not self.differentiable
         return self._once("evaluated", lambda: Evaluated(self)) if lags else self
 
