@@ -60,8 +60,9 @@ class VisualMaterial:
     """How a geom looks besides its `rgba`: `add_geom(..., material=ws.VisualMaterial(texture))`.
 
     The image is multiplied by `rgba`. `repeat`: how often the image repeats in x and y on a geom, or per meter of half
-    its size if `uniform`, as MuJoCo's `texrepeat` and `texuniform` (docs/usd.md). `emission`, `specular`, `shininess`
-    and `reflectance` are from 0 to 1, as in MuJoCo. `metallic` and `roughness` are from 0 to 1, or None: not specified.
+    its size if `uniform`, as MuJoCo's `texrepeat` and `texuniform` (docs/usd_export.md). `emission`, `specular`,
+    `shininess` and `reflectance` are from 0 to 1, as in MuJoCo. `metallic` and `roughness` are from 0 to 1, or None:
+    not specified.
     Raises `ModelError` naming the value and the fix.
     """
 

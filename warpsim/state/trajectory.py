@@ -355,7 +355,7 @@ class Trajectory(NamesOfTrajectory):
         diagnostics: bool = False,
         contact_forces: Numbers | None = None,
     ) -> None:
-        """Write an animated USD stage with a camera and lights under `/View`; see docs/usd.md.
+        """Write an animated USD stage with a camera and lights under `/View`; see docs/usd_export.md.
 
         Parameters
         ----------

@@ -175,7 +175,7 @@ def add_looks(b: ModelBuilder, m, images) -> None:
         geom.material = None if material == PLAIN else material
     found = [texture for texture in images.known.values() if texture is not None]
     if found:
-        b.report.append(ReportLine("textures", "used", f"{len(found)}: drawn by USD, see docs/usd.md"))
+        b.report.append(ReportLine("textures", "used", f"{len(found)}: drawn by USD, see docs/usd_export.md"))
     left = m.ntex - len(images.known)
     if left:
         b.report.append(ReportLine("textures that no geom has", "ignored", f"{left}: a skybox is not drawn"))
