@@ -6,7 +6,7 @@
 Spheres: mean elastic force over orientations on rigid ground beside that of the exact ball, F = π E (a² − (2/3R)(R³ − s³)) with s = R − d, a² = R² − s².
 Torsion: ∫ p |y − y_p| dA over ∫ p dA [mm] of a bubble on the handle (`scenes.pressure`), of the polygons' pressure and of the points that stand for it.
 Slip: how far the spatula turns from 4.5 s, when the grip goes from 16 to 1 N, to 6.4 s, when it is held again.
-docs/hydroelastic.md explains the numbers. A minute.
+docs/hydroelastic.md and docs/hydroelastic_drake.md explain the numbers. A minute.
 """
 
 import argparse

@@ -5,7 +5,7 @@
 
 Cost: CPU time of the process per world-step (one thread), the integrators take turns, best of the repeats. The
 spring-cylinder is that of Castro, Permenter and Han, §VI-B: energy in a band [low, high] of the start over ten periods at
-h = 20 ms, and the L2 error of x over 5 s at h = 2.5 and 1.25 ms with the order between. docs/step.md explains the numbers.
+h = 20 ms, and the L2 error of x over 5 s at h = 2.5 and 1.25 ms with the order between. docs/integrators.md explains the numbers.
 """
 
 import argparse

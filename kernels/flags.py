@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sticky flags of a world, bits of `diagnostics.flags`; see docs/step.md.
+"""The sticky flags of a world, bits of `diagnostics.flags`; see docs/flags.md.
 
 `team_commit` (`integrate/theta/schemes.py`) adds the solver's status and the flags of the step's contacts
 (`Contacts.flags`) to those of the world. The comments say which other files raise a flag.

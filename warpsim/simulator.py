@@ -98,7 +98,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         Whether steps keep what `acceleration` and `joint_reaction` return. Default: False.
     time_of_impact : bool, optional
         Whether steps resolve impacts: fast rigid contacts and joint stops act from the time of their impact on, not
-        over the whole step (docs/step.md). Gradients through impacts are then those of the motion, and `ws.SAP()` has
+        over the whole step (docs/impacts.md). Gradients through impacts are then those of the motion, and `ws.SAP()` has
         restitution. True needs `ws.SymplecticEuler()` or `ws.ImplicitEuler()`, and `ws.SAP()` or `ws.LCP()`. Default:
         True if the model has restitution and the other arguments allow it, else False.
     mapped_stiffness : bool, optional
@@ -436,7 +436,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         Notes
         -----
         Under a `wp.Tape` a step keeps copies of its inputs and of the parameters that have been accessed, so you may
-        write to them afterwards. A fault in a world sets its entry of `diagnostics.flags` (docs/step.md). For example,
+        write to them afterwards. A fault in a world sets its entry of `diagnostics.flags` (docs/flags.md). For example,
         a NaN in the inputs of a world raises NONFINITE there, and its positions and velocities stay unchanged.
 
         Examples

@@ -72,7 +72,7 @@ class Diagnostics(NamesOfDiagnostics):
         Number of contact points.
     flags : wp.array (worlds,)
         Flags, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE
-        16, NOT_HELD 32, ENERGY_GAIN 64 (docs/step.md).
+        16, NOT_HELD 32, ENERGY_GAIN 64 (docs/flags.md).
 
     Examples
     --------

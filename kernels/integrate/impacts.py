@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Impacts inside a step: fast contacts and stops act from the time of their impact on (theory §2, docs/step.md).
+"""Impacts inside a step: fast contacts and stops act from the time of their impact on (theory §2, docs/impacts.md).
 
 A contact or stop is fast if it is rigid, open and approaches at more than `Rule.speed`. A step of symplectic Euler is a
 leapfrog step read half a step early: the velocity that belongs to q is v + ½ D, with D the change of v over h. In a

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of the compliant-constraint paper (Drumwright), as printed, for small systems in NumPy.
 
-`sim` solves the convex complementarity form instead (theory in docs/contact_models.md); these are here to reproduce the
+`sim` solves the convex complementarity form instead (docs/theory.md, §4); these are here to reproduce the
 paper's figures and to show by numbers where its forms differ: Ġ terms, minimum norm, redundant rows, the weight ζ.
 Notation of the paper: G, Ġv, φ, K, B per row, W = G M⁻¹Gᵀ, M̂ = W⁻¹ (pseudo-inverse), S = h²K + hB.
 """

@@ -132,7 +132,7 @@ def sliding_box():
 def test_box_sliding_to_rest(steps, tolerance, solver):
     """A box that slides and spins to rest in 0.1 s: state and parameter gradients are those of the differences.
 
-    mu |v_t| < g h, so the convex cone does not lift it out of contact (docs/step.md, the gliding artefact).
+    mu |v_t| < g h, so the convex cone does not lift it out of contact (docs/contact_models.md, hovering).
     """
     model = sliding_box()
     q0 = model.q0 + np.array([0, 0, -2e-5, 0, 0, 0, 0])

@@ -312,8 +312,8 @@ def test_rolling_over_a_sphere_is_second_order(device, within):
 )
 def test_impacts_rebound_where_positions_lag_velocities(device, name, least, most):
     """The contact law ends the approach within the step, φ0 + h v_n = 0, for θvq = 1: with the other schemes a near-rigid
-    ball that is dropped from 1 m overlaps. Without a recovery speed it comes back at the share of its speed that docs/step.md
-    states, with one at 0.2 m/s at most."""
+    ball that is dropped from 1 m overlaps. Without a recovery speed it comes back at the share of its speed that
+    docs/integrators.md states, with one at 0.2 m/s at most."""
     model = body_on_plane("sphere", [0.1], height=1.1)
     for dt in (0.01, 0.001):
         options = {"solver": ws.SAP(), "recovery_speed": None}

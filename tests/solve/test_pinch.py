@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A capsule held between two pads creeps down by the give of regularised friction, σ w h f, as docs/contact_models.md tells gripper's authors."""
+"""A capsule held between two pads creeps down by the give of regularised friction, σ w h f, as docs/contact_properties.md says."""
 
 import numpy as np
 import pytest

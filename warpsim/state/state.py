@@ -36,7 +36,7 @@ class State(NamesOfState):
         Time [s], in float64.
     memory : dict of wp.array
         What the solver and the integrator carry from step to step. `memory["flags"] (worlds,)` holds the flags
-        (docs/step.md).
+        (docs/flags.md).
 
     Notes
     -----

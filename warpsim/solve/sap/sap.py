@@ -44,7 +44,7 @@ class SAP(ContactModel):
         Near-rigid limit, Rn ≥ β²/(4π²) w.
     sigma : float
         Regularization of stiction, Rt = σ w: a sticking contact creeps at σ w h f under a tangential force f. 1e-4 is
-        for grippers (docs/contact_models.md).
+        for grippers (docs/contact_properties.md).
     line_search : "exact" or "backtracking"
     linear_solver : "auto", "cholesky" or "cg"
         "cholesky": direct, H is nv × nv. "cg": conjugate gradients, H is never formed. "auto": direct up to some
