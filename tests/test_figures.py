@@ -24,11 +24,13 @@ PENDING = {
 page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 
 # A link to a file of results, to the log of measurements or to a paper's findings, or the name of the test that holds the figure.
-SOURCE = re.compile(r"\]\((?:[^)\s]*/)?(?:results/[^)\s]*|LOG\.md[^)\s]*|papers/\w+/README\.md[^)\s]*)\)|tests/\w[\w/]*\.py")
+SOURCE = re.compile(
+    r"\]\((?:[^)\s]*/)?(?:results/[^)\s]*|LOG\.md[^)\s]*|papers/\w+/README\.md[^)\s]*)\)|tests/\w[\w/]*\.py"
+)
 # A number with a unit that only a measurement has: a speed, a ratio of times, memory, a numerical error.
 MEASURED = re.compile(
     r"""\d\s?(?:k|M|million)?\s?(?:
-        µs | (?:world-|env-)?steps/s | [GM]?B/s | [kMG]B\s(?:per|each)\b | CPU[- ](?:s|min)\w* | ms\s(?:per|of)\b
+        µs | (?:world-|env-)?steps/s | [GM]?B/s | [kMG]B\s(?:per(?!\sfile)|each)\b | CPU[- ](?:s|min)\w* | ms\s(?:per|of)\b
         | ×\sas\b | times\sas\s(?:fast|slow|long|much)\b | times\s(?:faster|slower|the\s(?:speed|time)) | %\s(?:faster|slower|(?:less|more)\s(?:time|CPU))
     ) | \b[Mm]emory\b[^.;|]{0,60}\d\s[kMG]B | \b(?:agrees?|differs?|errors?|accura\w+)\b[^.;|]{0,60}(?:\d[·×\s]{1,3}10⁻|\de-\d)""",
     re.VERBOSE,
