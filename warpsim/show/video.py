@@ -56,18 +56,26 @@ def write_video(
         raise ValueError(f"camera is {short(camera)}; give a Camera(eye, target)")
     number(fps, "fps", "give a rate [1/s] from 1 to 240", lambda x: 1.0 <= x <= 240.0)
     follow = flag(follow, "follow")
+    options = {"camera": camera, "follow": follow, "spacing": spacing}
+    draw, frames, rate = drawn_frames(trajectory, worlds, fps, width, height, **options)
+    with replacing(path) as new:
+        _encode(draw, frames, rate, width, height, new)
+
+
+def drawn_frames(
+    trajectory, worlds, fps: float, width: int, height: int, *, camera=None, follow: bool = True, spacing=None
+):
+    """A function that draws frame k as `(height, width, 3)` uint8, the number of frames, and frames per second."""
     model = trajectory.model
     chosen = world_indices(min(WORLDS, trajectory.worlds) if worlds is None else worlds, trajectory.worlds)
     rows, rate = frame_rows(trajectory.clock(), fps)
     q = _finite(trajectory.rows("q", rows)[:, chosen], model.q0)
     mocap = None if trajectory.mocap is None else trajectory.rows("mocap", rows)[:, chosen]
     spacing = roomy_spacing(model, q[-1], _row(mocap, -1)) if spacing is None else positive(spacing, "spacing", "m")
-    warn_undrawn(trajectory, 3)
+    warn_undrawn(trajectory, 4)
     origins = grid_origins(len(chosen), spacing)
     cameras = _cameras(model, q, mocap, origins, camera, follow, width / height, rate)
-    draw = _drawing(model, q, mocap, origins, cameras, width, height)
-    with replacing(path) as new:
-        _encode(draw, len(rows), rate, width, height, new)
+    return _drawing(model, q, mocap, origins, cameras, width, height), len(rows), rate
 
 
 def _row(mocap, k: int):
@@ -84,7 +92,7 @@ def _finite(q, q0) -> np.ndarray:
         warnings.warn(
             f"{int(bad.any(axis=0).sum())} worlds are not finite in some of the {len(q)} frames; they are drawn where "
             "they were last",
-            stacklevel=4,
+            stacklevel=5,
         )
     return q
 
