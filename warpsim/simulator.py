@@ -99,8 +99,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     time_of_impact : bool, optional
         Whether steps resolve impacts: fast rigid contacts and joint stops act from the time of their impact on, not
         over the whole step (docs/impacts.md). Gradients through impacts are then those of the motion, and `ws.SAP()`
-        has restitution. True needs `ws.SymplecticEuler()` or `ws.ImplicitEuler()`, and `ws.SAP()` or `ws.LCP()`. Default:
-        True if the model has restitution and the other arguments allow it, else False.
+        has restitution. True needs `ws.SymplecticEuler()` or `ws.ImplicitEuler()`, and `ws.SAP()` or `ws.LCP()`.
+        Default: True if the model has restitution and the other arguments allow it, else False.
     mapped_stiffness : bool, optional
         Whether contact has the stiffness that `ws.load` maps from a file's `solref` and `solimp`. False: these geoms
         are near-rigid, in all contact (docs/mjcf.md). Stiffness that is given is kept. Default: False where steps
