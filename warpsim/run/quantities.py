@@ -156,7 +156,8 @@ class Quantities:
             The symmetric positive definite matrix of the kinetic energy vᵀMv/2 [kg, kg m, kg m²].
 
         Notes
-        ----- The composite rigid body algorithm (Featherstone, Rigid Body Dynamics Algorithms, 2008, §6.2);
+        -----
+        The composite rigid body algorithm (Featherstone, Rigid Body Dynamics Algorithms, 2008, §6.2);
         docs/theory.md, §1.
 
         Examples
