@@ -151,3 +151,10 @@ def print_summary(summary: dict, console) -> None:
         raised = ", ".join(f"{name} in {count} worlds" for name, count in s["flags"].items() if count)
         table.add_row("flags", f"[red]{raised}[/red]" if raised else "none")
     console.print(table)
+    console.print(
+        "World-steps: steps times worlds. Real-time factor: simulated seconds of all worlds per second. "
+        "Momentum error: the solver's relative error, the worst of all steps and worlds. Flags: what went wrong, and in how many worlds.",
+        style="dim",
+        highlight=False,
+        soft_wrap=True,
+    )
