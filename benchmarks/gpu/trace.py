@@ -19,11 +19,9 @@ from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 
 import warpsim as ws
 from warpsim import stepping
-from warpsim.device.copies import WARP
 from warpsim.device.relaunch import Relaunch
-from warpsim.solve.contact_solver import ContactSolver
-from warpsim.solve.sap.sap import SAPSolver
 from warpsim.tools.kernel_modules import ARCH, kept_ptx
+from warpsim.tools.warm import as_on_gpu
 
 SLOW = (".sap.lagged", ".sap.lagged_quick", ".sap.sap")  # modules whose CUDA code takes long to compile
 
@@ -109,32 +107,6 @@ def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
         yield
     finally:
         wp.launch, Relaunch.__call__ = launch_on_cpu, call
-
-
-def choose_as_on_gpu(solver: ContactSolver) -> None:
-    """Let a solver launch what it would on a GPU."""
-    if isinstance(solver, SAPSolver):
-        solver.as_on_gpu = True
-        solver.lanes = solver.lanes_of_island()
-
-
-@contextlib.contextmanager
-def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
-    """Within it the simulator launches what it would on a GPU, and so do solvers that are made in it, as a first backward pass does."""
-    solver, model, make = sim._step.solver, sim._step.device_model, SAPSolver.__init__
-
-    def made(solver, *size, **options):
-        make(solver, *size, **options)
-        choose_as_on_gpu(solver)
-
-    model.lanes, SAPSolver.__init__ = model.lanes_by_share(), made
-    choose_as_on_gpu(solver)
-    try:
-        yield
-    finally:
-        model.lanes, solver.lanes, SAPSolver.__init__ = {}, WARP, make
-        if isinstance(solver, SAPSolver):
-            solver.as_on_gpu = False
 
 
 @contextlib.contextmanager

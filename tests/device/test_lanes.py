@@ -7,7 +7,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from benchmarks.gpu.trace import Launch, as_on_gpu, ptx_of
+from benchmarks.gpu.trace import Launch, ptx_of
 from benchmarks.gpu.warp import Program
 from scenes.examples import asset, clutter
 from warpsim.device.copies import PARTS, WARP, copy, lanes_for, variant
@@ -17,6 +17,7 @@ from warpsim.kernels.linalg import lanes as lane_functions
 from warpsim.kernels.solve import problem
 from warpsim.kernels.solve.sap import space_lagged
 from warpsim.kernels.tree import passes
+from warpsim.tools.warm import as_on_gpu
 
 WIDTHS = (*PARTS, WARP)
 WORLDS = 4

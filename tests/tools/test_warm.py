@@ -13,7 +13,9 @@ import pytest
 import warp as wp
 
 import warpsim as ws
+from benchmarks.gpu.trace import step_launches
 from scenes.bodies import body_on_plane
+from warpsim.device.copies import block_of
 from warpsim.tools import cli_warm, warm
 from warpsim.tools.cli import main
 
@@ -74,6 +76,38 @@ def test_a_simulator_launches_nothing_else(requires_grad, monkeypatch):
     assert len(launched) > 5 and launched <= listed
 
 
+@pytest.mark.parametrize("file", ["ant", "hopper"])
+@pytest.mark.parametrize("solver", [ws.SAP(), ws.SAP(approximation="convex"), ws.LCP()], ids=lambda s: type(s).__name__)
+def test_kernels_of_a_gpu_are_those_that_its_steps_launch(file, solver):
+    """Of several lanes per world too, which the CPU does not launch."""
+    model = ws.load(ws.robots.path(file))
+    sims = [ws.Simulator(model, worlds=2, device="cpu", solver=solver, threads=1) for _ in range(2)]
+    launches = step_launches(sims[0], sims[0].state(), make=lambda launch: None)
+    launched = {launch.kernel.module.name for launch in launches if launch.kernel is not None}
+    with warm.as_on_gpu(sims[1]):
+        listed = {kernel.module.name for kernel in warm.kernels_of(sims[1])}
+    assert launched <= listed
+
+
+def test_machine_code_for_a_gpu_that_is_not_there(monkeypatch, tmp_path):
+    """A file of the name that Warp looks for on such a GPU, with what it needs to load it; once."""
+    if 90 not in warm.gpu_archs():
+        pytest.skip("this Warp has no CUDA compiler for sm_90")
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))
+
+    @wp.kernel(module="unique")
+    def double(x: wp.array(dtype=float)):
+        x[wp.tid()] *= 2.0
+
+    kernels = [double]
+    made, files, size = warm.compile_for_gpus(kernels, [90], 1)
+    assert (made, files) == (1, 1) and size > 1000
+    module = double.module
+    name = module.get_module_identifier(block_of(module.kernels.values()))
+    assert {path.name for path in (tmp_path / name).iterdir()} >= {f"{name}.sm90.cubin", f"{name}.meta"}
+    assert warm.compile_for_gpus(kernels, [90], 1) == (0, 1, size)
+
+
 def test_all_cores_whatever_omp_num_threads_is(monkeypatch, hinge, capsys):
     """The variable that keeps steps on one thread does not keep compilers on one; `--workers` does."""
     seen = []
@@ -105,6 +139,8 @@ def test_every_contact_model_and_the_robots_of_the_package(contact, monkeypatch,
         (("nowhere.xml",), "nowhere.xml"),
         (("--contact", "mujoco", "--integrator", "variational"), "Variational"),
         (("--device", "cuda:99"), "cuda:99"),
+        (("--arch", "12"), "--arch is 12"),
+        (("--arch", "90", "--device", "cpu"), "leave out --device cpu"),
     ],
 )
 def test_bad_requests(arguments, text, capsys):

@@ -75,22 +75,27 @@ def undisturbed():
 
 
 def load_together(device, modules: list[wp.Module], block: int, workers: int, done=lambda: None) -> None:
-    """`wp.force_load` of modules by `workers` threads; calls `done()` after each.
-
-    On an interrupt, threads finish the modules that they have begun in the background and begin no others.
-    """
+    """`wp.force_load` of modules by `workers` threads; calls `done()` after each (see `each_together`)."""
 
     def load(module: wp.Module) -> None:
         wp.force_load(device, modules=[module], block_dim=block, max_workers=0)
 
+    each_together(load, modules, workers, done)
+
+
+def each_together(act, modules: list[wp.Module], workers: int, done=lambda: None) -> None:
+    """`act(module)` for each by `workers` threads; calls `done()` after each.
+
+    On an interrupt, threads finish the modules that they have begun in the background and begin no others.
+    """
     if workers <= 1 or len(modules) == 1:
         for module in modules:
-            load(module)
+            act(module)
             done()
         return
     pool = concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="warpsim-compile")
     try:
-        for work in concurrent.futures.as_completed([pool.submit(load, module) for module in modules]):
+        for work in concurrent.futures.as_completed([pool.submit(act, module) for module in modules]):
             work.result()
             done()
     finally:

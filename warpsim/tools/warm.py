@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile the kernels that simulators will launch, before they do (`warpsim warm`)."""
 
+import contextlib
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import load, modules_of
+from warpsim.device.copies import WARP, block_of, load, modules_of
+from warpsim.device.interrupts import each_together
 from warpsim.device.ranges import listed
 from warpsim.differentiate.linearize import state_size
 from warpsim.simulator import Simulator
+from warpsim.solve.contact_solver import ContactSolver
+from warpsim.solve.sap.sap import SAPSolver
 
 
 def kernels_of(sim: Simulator) -> list[wp.Kernel]:
@@ -57,3 +61,69 @@ def compile_kernels(
     modules = modules_of(kernels)
     files = [{pathlib.Path(loaded.binary_path) for loaded in module.execs.values()} for module in modules]
     return sum(any(file.is_relative_to(cache) for file in found - before) for found in files), len(modules)
+
+
+def compile_for_gpus(
+    kernels: list[wp.Kernel], archs: list[int], workers: int, progress: Callable[[int], None] = lambda count: None
+) -> tuple[int, int, int]:
+    """Compile the Warp modules of kernels to machine code of GPUs, into the kernel cache; no GPU is needed.
+
+    `archs` are compute capabilities, such as 90 for sm_90. `progress` gets the number of modules that are ready.
+    Returns how many files were made, how many there are, and their bytes.
+    """
+    modules, made, files, ready = modules_of(kernels), [], [], 0
+
+    def build(module: wp.Module) -> None:
+        usual = module.options["block_dim"]
+        module.options["block_dim"] = block_of(module.kernels.values())  # known at compile time, part of the hash
+        try:
+            folder = pathlib.Path(wp.config.kernel_cache_dir) / module.get_module_identifier()
+            before = set(folder.glob("*.cubin"))
+            found = set(wp.compile_aot_module(module, arch=archs, use_ptx=False))
+        finally:
+            module.options["block_dim"] = usual
+        files.extend(map(pathlib.Path, found))
+        made.extend(set(map(pathlib.Path, found)) - before)
+
+    def done() -> None:
+        nonlocal ready
+        ready += 1
+        progress(ready)
+
+    each_together(build, modules, workers, done)
+    return len(made), len(files), sum(file.stat().st_size for file in files)
+
+
+def gpu_archs() -> list[int]:
+    """Compute capabilities that Warp's compiler makes machine code for; empty if this Warp has no CUDA compiler."""
+    wp.init()
+    return sorted(getattr(wp._src.context.runtime, "nvrtc_supported_archs", None) or ())
+
+
+def _choose_as_on_gpu(solver: ContactSolver) -> None:
+    """Let a solver launch what it would on a GPU."""
+    if isinstance(solver, SAPSolver):
+        solver.as_on_gpu = True
+        solver.lanes = solver.lanes_of_island()
+
+
+@contextlib.contextmanager
+def as_on_gpu(sim: Simulator) -> Iterator[None]:
+    """Inside, a simulator on the CPU launches the kernels that it would launch on a GPU.
+
+    So do solvers that are made inside, as a first backward pass does.
+    """
+    solver, model, make = sim._step.solver, sim._step.device_model, SAPSolver.__init__
+
+    def made(solver, *size, **options):
+        make(solver, *size, **options)
+        _choose_as_on_gpu(solver)
+
+    model.lanes, SAPSolver.__init__ = model.lanes_by_share(), made
+    _choose_as_on_gpu(solver)
+    try:
+        yield
+    finally:
+        model.lanes, solver.lanes, SAPSolver.__init__ = {}, WARP, make
+        if isinstance(solver, SAPSolver):
+            solver.as_on_gpu = False
