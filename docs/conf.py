@@ -51,6 +51,9 @@ highlight_language = "none"  # indented blocks are formulas
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "signature"
+# Signatures show these names of warpsim/base/annotations.py, not what they stand for.
+_ANNOTATIONS = ("Array", "Device", "DeviceName", "Element", "Numbers", "PathLike", "Progress", "Selection")
+autodoc_type_aliases = {name: name for name in _ANNOTATIONS}
 autodoc_mock_imports = ["jax", "ray", "torch"]
 autodoc_preserve_defaults = True
 add_module_names = False
