@@ -83,22 +83,50 @@ DEFAULT_DENSITY = 1000.0  # kg/m^3
 
 
 class ModelBuilder(ElementNames, NamesOfModelBuilder):
-    """A scene in code. Every `add_*` returns the element's index; elements are referred to by index or name.
+    """A scene in code.
 
-    Poses are `[x, y, z, qw, qx, qy, qz]`; a 3-vector is a position alone. Units are SI.
+    Every `add_*` method returns the index of the element. Elements are referred to by index or name. A pose is
+    `[x, y, z, qw, qx, qy, qz]`; a 3-vector is a position alone. Units are SI.
 
-        builder = ws.ModelBuilder("ball")
-        builder.add_geom("plane", name="floor")
-        ball = builder.add_body("ball", pose=[0, 0, 1])
-        builder.add_joint(ball, "free")
-        builder.add_geom("sphere", [0.1], body=ball, density=500)
-        model = builder.build()
+    Parameters
+    ----------
+    name : str
+        Name of the model. Default: "model".
+    gravity : array (3,)
+        Acceleration of gravity in the world frame [m/s²]. Default: (0, 0, -9.81).
+    timestep : float
+        Time step that a `Simulator` takes by default [s]. Default: 0.01.
+    density : float
+        Density of the medium that all bodies move in [kg/m³]. Default: 0.
+    viscosity : float
+        Viscosity of the medium [Pa s]. Default: 0. Zero density and viscosity mean no medium.
+    wind : array (3,)
+        Velocity of the medium in the world frame [m/s]. Default: 0.
 
-    The attribute `friction_rule` applies to geoms of equal priority; `filter_parent` turns off contact between a body
-    and its parent; `mujoco` holds the `ws.MuJoCoOptions` that `ws.MuJoCo()` reads. Where they stay None, the builder
-    takes them from the first model added, or else uses HARMONIC, True and MuJoCo's defaults. The attributes `density`
-    [kg/m^3], `viscosity` [Pa s] and `wind` [m/s] describe the medium that all bodies move in; zero density and
-    viscosity mean no medium.
+    Attributes
+    ----------
+    friction_rule : FrictionRule or None
+        How the friction of a pair follows from its geoms, if both have the same priority. None: that of the first model
+        added, else HARMONIC.
+    filter_parent : bool or None
+        Whether there is no contact between a body and its parent. None: as in the first model added, else True.
+    mujoco : MuJoCoOptions or None
+        What `ws.MuJoCo()` reads. None: that of the first model added, else MuJoCo's defaults.
+
+    Raises
+    ------
+    ModelError
+        A value may not be. The message names the element, the value and the fix; this holds for all methods.
+
+    Examples
+    --------
+    >>> builder = ws.ModelBuilder("ball")
+    >>> floor = builder.add_geom("plane", name="floor")
+    >>> ball = builder.add_body("ball", pose=[0, 0, 1])
+    >>> joint = builder.add_joint(ball, "free")
+    >>> geom = builder.add_geom("sphere", [0.1], body=ball, density=500)
+    >>> builder.build()
+    Model('ball': nq=7, nv=6, nbody=1, njoint=1, ngeom=2; 1 contact pairs, 2.094 kg, timestep 0.01 s)
     """
 
     name: str
@@ -165,22 +193,46 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         gravcomp: float = 0.0,
         mocap: bool = False,
     ) -> int:
-        """Add a body. Without joints it is fixed to `parent`; with `mocap` each step reads its pose as an input.
+        """Add a body.
+
+        Without joints it is fixed to its parent.
 
         Parameters
         ----------
-        parent : index or name
-            The parent body; -1 or "world" is the world.
-        pose : (7,) or (3,)
-            Pose in the parent at the initial position.
-        mass : float
-            Mass [kg]. None: mass, COM and inertia follow from the densities of the body's geoms.
-        com : (3,)
-            Center of mass in body axes [m].
-        inertia : (3,) or (3, 3)
-            Diagonal or full inertia about the COM in body axes [kg m^2]. None: a point mass.
+        name : str, optional
+            Name of the body, other than "world". Default: "body_" and the index.
+        parent : int or str
+            The parent body; −1 (default) or "world" is the world.
+        pose : array (7,) or (3,)
+            Pose in the parent at the initial position. Default: the parent's frame.
+        mass : float, optional
+            Mass [kg]. Default: mass, center of mass and inertia follow from the densities of the body's geoms.
+        com : array (3,)
+            Center of mass in body axes [m]. Default: the origin.
+        inertia : array (3,) or (3, 3), optional
+            Diagonal or full inertia about the center of mass, in body axes [kg m²]. Default: a point mass.
         gravcomp : float
-            Share of the body's weight that a force at its COM compensates; 1 is all of it.
+            Share of the body's weight that a force at its center of mass compensates; 1 is all of it. Default: 0.
+        mocap : bool
+            Whether each step reads the body's pose as an input. Default: False.
+
+        Returns
+        -------
+        int
+            Index of the body.
+
+        Raises
+        ------
+        ModelError
+            The name is taken, the parent does not exist, or a value may not be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> builder.add_body("base", mass=2.0, inertia=[0.1, 0.1, 0.1])
+        0
+        >>> builder.add_body("arm", parent="base", pose=[0, 0, 0.5], mass=1.0, com=[0, 0, 0.2])
+        1
         """
         name = self._name("body", name, self.bodies)
         if name == "world":
@@ -222,26 +274,50 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         friction_solref: npt.ArrayLike = SOLREF,
         friction_solimp: npt.ArrayLike = SOLIMP,
     ) -> int:
-        """Add a joint between `body` and its parent, after the joints that the body already has.
+        """Add a joint between a body and its parent, after the joints that the body already has.
 
         Parameters
         ----------
-        type : str
-            "free", "ball", "slide" or "hinge".
-        axis, anchor : (3,)
-            Axis and anchor point in body axes.
-        range : (2,)
-            (low, high) limits of a hinge [rad] or slide [m]; (0, largest angle) for a ball.
-        stiffness, damping, armature, friction : float or (nv,)
-            One value, or one per degree of freedom. `friction` is the largest dry-friction force or torque.
-        reference : float or (nv,)
-            Rest position of the spring.
-        q0 : array
-            Initial position.
-        solref, solimp, margin : (2,), (5,), float
-            MuJoCo's law of the limits, read by `ws.MuJoCo()`.
-        friction_solref, friction_solimp : (2,), (5,)
-            MuJoCo's law of dry friction; also one row per degree of freedom.
+        body : int or str
+            The body that the joint moves.
+        type : str or JointType
+            "hinge" (default), "slide", "ball" or "free".
+        name : str, optional
+            Name of the joint. Default: "joint_" and the index.
+        axis, anchor : array (3,)
+            Axis of any length, and anchor point [m], in body axes. Default: z, and the origin.
+        range : array (2,), optional
+            (low, high) limits of a hinge [rad] or slide [m]; (0, largest angle [rad]) for a ball. Default: no limit.
+        stiffness, damping, armature, friction : float or array (nv,)
+            Spring [N/m, N m/rad], damper [N s/m, N m s/rad], added inertia [kg, kg m²] and largest dry-friction force
+            or torque [N, N m]: one value, or one per degree of freedom. Default: 0.
+        reference : float or array (nv,)
+            Rest position of the spring [m, rad]. Default: 0.
+        q0 : array (nq,), optional
+            Initial position. Default: 0, no rotation, or the pose of the body for a free joint.
+        solref, solimp : array (2,), array (5,)
+            MuJoCo's law of the limits, read by `ws.MuJoCo()`. Default: MuJoCo's.
+        margin : float
+            With `ws.MuJoCo()` limits act this far before their bounds [m, rad]. Default: 0.
+        friction_solref, friction_solimp : array (2,), array (5,)
+            MuJoCo's law of dry friction; also one row per degree of freedom. Default: MuJoCo's.
+
+        Returns
+        -------
+        int
+            Index of the joint.
+
+        Raises
+        ------
+        ModelError
+            The type is unknown, the axis has no direction, or a value may not be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> pole = builder.add_body("pole", pose=[0, 0, 1], mass=1.0, com=[0, 0, -0.5])
+        >>> builder.add_joint(pole, "hinge", axis=[0, 1, 0], range=[-1.5, 1.5], damping=0.1)
+        0
         """
         body = self._body(body)
         name = self._name("joint", name, self.joints)
@@ -336,57 +412,98 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         surfacevel: npt.ArrayLike = STILL,
         gap: float = 0.0,
     ) -> int:
-        """Add a shape to `body` (-1: the world).
+        """Add a shape to a body.
 
         Parameters
         ----------
-        type, size : str, array
-            "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along z), "box"
-            and "ellipsoid" (half extents), "mesh" (with `mesh`), "hfield" (with `hfield`).
-        mesh : tuple
-            `(vertices, faces)` or `(vertices, faces, uv)`, see `model.Mesh`. The mesh is solid inside.
-        max_hull_vertices : int
-            A mesh touches as its convex hull, simplified to at most this many vertices.
-        hfield : tuple
-            `(size, data)`, see `model.HField`.
+        type : str or GeomType
+            "plane" (z up, infinite), "sphere", "capsule", "cylinder", "box", "ellipsoid", "mesh" or "hfield".
+        size : array
+            Sphere: radius. Capsule and cylinder: radius, half length along z. Box and ellipsoid: three half extents
+            [m]. None for the others.
+        body : int or str
+            The body that carries the geom; −1 (default) or "world" is the world.
+        pose : array (7,) or (3,)
+            Pose in the body. Default: the body's frame.
+        name : str, optional
+            Name of the geom. Default: "geom_" and the index.
         density : float
-            Density [kg/m^3], for bodies without a `mass` of their own.
+            Density [kg/m³], for bodies without a `mass` of their own. Default: 1000.
         friction : float
-            Coulomb friction.
-        friction_dynamic, friction_velocity : float
-            Stribeck's law: friction falls from `friction` μ_s at rest to μ_d + (μ_s − μ_d) exp(−(v/v_s)²) at sliding
-            speed v, with μ_d = `friction_dynamic` and v_s = `friction_velocity` [m/s].
+            Coulomb friction. Default: 1.
         stiffness : float
-            Contact stiffness [N/m]; inf is near-rigid.
-        dissipation_time : float
-            Dissipation time [s]; None is critical.
+            Contact stiffness [N/m]; inf (default) is near-rigid.
+        dissipation_time : float, optional
+            Dissipation time of compliant contact [s]. Default: critical damping.
         restitution : float
-            Coefficient of restitution, read by `SAP` and `LCP`; see `time_of_impact` of `ws.Simulator`.
+            Coefficient of restitution from 0 (default) to 1, read by `SAP` and `LCP`; see `time_of_impact` of
+            `ws.Simulator`.
         hertz_modulus : float
-            E* [Pa] of a sphere (`Compliant` contact only): its force is E* sqrt(r d^3) at depth d.
+            E* of a sphere [Pa], for `Compliant` contact: its force is E* sqrt(r d³) at depth d. Default: 0, none.
         contype, conaffinity : int
-            Contact masks: two geoms may touch if `contype` of one and `conaffinity` of the other share a bit.
+            Contact masks: two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. Default:
+            1.
         condim : int
-            1: no friction; 3: sliding friction; 4: torsional friction too; 6: rolling friction too. A pair takes the
-            larger condim of its geoms. A pair without sliding friction has no torsional or rolling friction either.
+            1: no friction; 3 (default): sliding friction; 4: torsional friction too; 6: rolling friction too. A pair
+            takes the larger condim of its geoms. A pair without sliding friction has no torsional or rolling friction
+            either.
+        priority : int
+            The geom with the larger priority gives the friction of a pair. Default: 0.
+        rgba : array (4,)
+            Color, from 0 to 1.
+        mesh : tuple, optional
+            `(vertices (n, 3), faces (m, 3))` [m], or `(vertices, faces, uv (m, 3, 2))`. The mesh is solid inside.
+        hfield : tuple, optional
+            `(size (4,), data (rows, columns))`. `size` holds the half widths in x and y, the height of data 1, and the
+            depth of the base [m].
+        visible : bool
+            Whether the geom is drawn. Default: True.
+        hydroelastic : Hydroelastic, optional
+            Two geoms that both have it touch by pressure fields if at least one of them is compliant.
+        max_hull_vertices : int
+            A mesh touches as its convex hull, simplified to at most this many vertices. Default: 64.
+        fluid : bool or array (5,), optional
+            True, or the five coefficients of MuJoCo's `fluidcoef`: the medium acts on the body's geoms as ellipsoids,
+            instead of on the body as a box.
         torsional_friction, rolling_friction : float
-            Largest moment about the normal, and about the tangents, over the normal force [m].
+            Largest moment about the normal, and about the tangents, over the normal force [m]. Default: 0.005, 0.0001.
         margin : float
             Point contact acts where two geoms are nearer than the sum of their margins [m]; they rest that far apart.
-        hydroelastic : ws.Hydroelastic
-            Two geoms that both have it touch by pressure fields if at least one of them is compliant.
-        fluid : bool or (5,)
-            True, or the five coefficients (see `medium`): the medium acts on the body's geoms as ellipsoids, instead of
-            on the body as a box.
-        rgba, material, visible
-            How the geom looks: color, `ws.VisualMaterial`, and whether it is drawn.
-        solref, solimp, solmix : (2,), (5,), float
-            MuJoCo's law of contact, read by `ws.MuJoCo()`.
-        surfacevel : (6,)
+            Default: 0.
+        material : VisualMaterial, optional
+            How the geom looks besides its color.
+        friction_dynamic, friction_velocity : float, optional
+            Stribeck's law: friction falls from `friction` μ_s at rest to μ_d + (μ_s − μ_d) exp(−(v/v_s)²) at sliding
+            speed v, with μ_d = `friction_dynamic` and v_s = `friction_velocity` [m/s]. Default: friction does not
+            depend on the speed.
+        solref, solimp, solmix : array (2,), array (5,), float
+            MuJoCo's law of contact, read by `ws.MuJoCo()`. Default: MuJoCo's.
+        surfacevel : array (6,)
             Of the surface, in the geom's axes: velocity [m/s] and angular velocity about the origin [rad/s]. The
             surface moves so, the geom does not: a belt, a treadmill, a turntable. Friction carries what touches it.
+            Default: 0.
         gap : float
-            With `ws.MuJoCo()` adhesion actuators also pull at contacts up to this much beyond the margin [m].
+            With `ws.MuJoCo()` adhesion actuators also pull at contacts up to this much beyond the margin [m]. Default:
+            0.
+
+        Returns
+        -------
+        int
+            Index of the geom.
+
+        Raises
+        ------
+        ModelError
+            The type is unknown, a size is missing, or a value may not be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> builder.add_geom("plane", name="floor", friction=0.8)
+        0
+        >>> box = builder.add_body("box", pose=[0, 0, 0.5])
+        >>> builder.add_geom("box", [0.1, 0.2, 0.3], body=box, density=500, rgba=[0.8, 0.2, 0.1, 1])
+        1
         """
         body, name = self._body(body), self._name("geom", name, self.geoms)
         label = f"geom {name!r}"
@@ -436,13 +553,44 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         thickness: float,
         dissipation_time: float | None = None,
     ) -> list[int]:
-        """Put an elastic foundation (Winkler) on a face of the one box geom of `body`: `rows` x `columns` point
-        elements.
+        """Put an elastic foundation (Winkler) on a face of the one box geom of a body.
 
-        `face` is "+x", "-x", "+y", "-y", "+z" or "-z" in the box's axes; rows run along the first of the other two
-        axes. Each element is a tiny invisible sphere of stiffness modulus [Pa] x cell area / thickness [m]. The
-        elements take over the box's friction and contact masks, and the box itself no longer touches anything. A
-        simulator needs one contact slot per element (`max_contacts`). Returns the indices of the geoms.
+        Each element is a tiny invisible sphere of stiffness modulus [Pa] × cell area / thickness [m]. The elements take
+        over the box's friction and contact masks, and the box itself no longer touches anything. A simulator needs one
+        contact slot per element (`max_contacts`).
+
+        Parameters
+        ----------
+        body : int or str
+            The body with the box.
+        face : str
+            "+x", "-x", "+y", "-y", "+z" or "-z" (default) in the box's axes.
+        rows, columns : int
+            Numbers of elements; rows run along the first of the other two axes. Default: 10.
+        modulus : float
+            Elastic modulus [Pa].
+        thickness : float
+            Thickness of the layer [m].
+        dissipation_time : float, optional
+            Dissipation time [s]. Default: critical damping.
+
+        Returns
+        -------
+        list of int
+            Indices of the geoms.
+
+        Raises
+        ------
+        ModelError
+            The body has no box or several geoms, the face is unknown, or a value may not be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> box = builder.add_body("box")
+        >>> geom = builder.add_geom("box", [0.1, 0.1, 0.1], body=box)
+        >>> len(builder.add_foundation(box, rows=4, columns=4, modulus=1e5, thickness=0.01))
+        16
         """
         return add_foundation(self, self._body(body), face, rows, columns, modulus, thickness, dissipation_time)
 
@@ -463,23 +611,51 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         friction_solref: npt.ArrayLike = SOLREF,
         friction_solimp: npt.ArrayLike = SOLIMP,
     ) -> int:
-        """Add a fixed tendon on `joints`, or a spatial tendon along a `path`.
+        """Add a fixed tendon on joints, or a spatial tendon along a path.
 
         Parameters
         ----------
-        joints : mapping
-            Hinges and slides (names or indices) -> coefficients. The length is the sum of coefficient times q.
-        path : list
+        joints : mapping, optional
+            Hinges and slides (names or indices) to coefficients. The length is the sum of coefficient times q.
+        path : sequence, optional
             Sites, pairs (geom, side site or None) of spheres and cylinders to wrap between two sites, and
-            `ws.Pulley(divisor)` where a new branch begins. The length is that of the taut string [m].
-        range : (2,)
-            (low, high) limits of the length.
-        reference : float or (2,)
-            The spring is slack between these lengths. None: a fixed tendon's length where its joints' springs rest.
+            `ws.Pulley(divisor)` where a new branch begins. The length is that of the taut string [m]. Give either
+            `joints` or `path`.
+        name : str, optional
+            Name of the tendon. Default: "tendon_" and the index.
+        range : array (2,), optional
+            (low, high) limits of the length. Default: no limit.
+        stiffness, damping : float
+            Spring and damper along the length [N/m, N s/m]. Default: 0.
         friction : float
-            Largest dry-friction force.
-        solref, solimp, margin, friction_solref, friction_solimp
-            MuJoCo's law of the limits and of dry friction, see `add_joint`.
+            Largest dry-friction force [N]. Default: 0.
+        reference : float or array (2,), optional
+            The spring is slack between these lengths. Default: a fixed tendon's length where its joints' springs rest.
+        solref, solimp : array (2,), array (5,)
+            MuJoCo's law of the limits, read by `ws.MuJoCo()`. Default: MuJoCo's.
+        margin : float
+            With `ws.MuJoCo()` limits act this far before their bounds. Default: 0.
+        friction_solref, friction_solimp : array (2,), array (5,)
+            MuJoCo's law of dry friction. Default: MuJoCo's.
+
+        Returns
+        -------
+        int
+            Index of the tendon.
+
+        Raises
+        ------
+        ModelError
+            Neither or both of `joints` and `path` are given, an element does not exist, or a value may not be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> upper = builder.add_body("upper", mass=1.0, inertia=[0.1, 0.1, 0.1])
+        >>> lower = builder.add_body("lower", parent=upper, pose=[0, 0, -1], mass=1.0, inertia=[0.1, 0.1, 0.1])
+        >>> hip, knee = builder.add_joint(upper, name="hip"), builder.add_joint(lower, name="knee")
+        >>> builder.add_tendon({"hip": 1.0, "knee": -0.5}, range=[-0.2, 0.2])
+        0
         """
         name = self._name("tendon", name, self.tendons)
         label = f"tendon {name!r}"
@@ -529,32 +705,54 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
 
         Parameters
         ----------
-        kind : str
+        kind : str or ConstraintType
             For bodies "connect" (ball), "weld", "hinge" (about z), "slide" (along z), "distance" or "screw"; "joint";
             "tendon".
-        a, b : index or name
+        a, b : int or str
             The two elements. For bodies "world", or None as `b`, is the world. For a coupling None as `b` ties a to its
             constant: q_a = q_a0 + c0.
-        pose_a, pose_b : (7,)
+        name : str, optional
+            Name of the constraint. Default: "constraint_" and the index.
+        pose_a, pose_b : array (7,) or (3,), optional
             The constrained frames in bodies a and b. A missing frame follows from the initial pose, where the
             constraint then holds. If both are missing, the frame is at b's origin.
-        length : float or (2,)
-            "distance": keeps the distance of the frames' origins at `length`, or within (shortest, longest). None: the
-            initial distance.
-        pitch : float
-            "screw" (five rows) leaves one degree of freedom: rotation about z with `pitch` [m] along z per turn
-            (> 0: right-handed).
-        coefficients : (up to 5,)
-            "joint", "tendon": q_a - q_a0 = c0 + c1 (q_b - q_b0) + ... + c4 (...)^4, with q_0 the initial position.
-            Default: (0, 1), which keeps the two equal.
-        stiffness : float or (2,)
-            [N/m], or ([N/m], [N m/rad]) for a kind that also holds angles; inf is near-rigid.
-        dissipation_time : float
-            Damping over stiffness [s].
+        length : float or array (2,), optional
+            "distance": keeps the distance of the frames' origins at `length`, or within (shortest, longest) [m].
+            Default: the initial distance.
+        coefficients : array (up to 5,), optional
+            "joint", "tendon": q_a − q_a0 = c0 + c1 (q_b − q_b0) + … + c4 (…)⁴, with q_0 the initial position. Default:
+            (0, 1), which keeps the two equal.
+        pitch : float, optional
+            "screw" (five rows) leaves one degree of freedom: rotation about z with `pitch` along z per turn [m];
+            positive is right-handed.
+        stiffness : float or array (2,)
+            [N/m], or ([N/m], [N m/rad]) for a kind that also holds angles; inf (default) is near-rigid.
+        dissipation_time : float, optional
+            Damping over stiffness [s]. Default: critical damping.
         active : bool
-            An inactive constraint does nothing.
-        solref, solimp, torquescale : (2,), (5,), float
-            MuJoCo's law, read by `ws.MuJoCo()`. `torquescale` [m] weighs the angles of a weld.
+            An inactive constraint does nothing. Default: True.
+        solref, solimp : array (2,), array (5,)
+            MuJoCo's law, read by `ws.MuJoCo()`. Default: MuJoCo's.
+        torquescale : float
+            Weighs the angles of a weld in MuJoCo's law [m]. Default: 1.
+
+        Returns
+        -------
+        int
+            Index of the constraint.
+
+        Raises
+        ------
+        ModelError
+            The kind is unknown, an element does not exist, an option belongs to another kind, or a value may not be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> left, right = builder.add_body("left", mass=1.0), builder.add_body("right", pose=[1, 0, 0], mass=1.0)
+        >>> joints = [builder.add_joint(body, "slide") for body in (left, right)]
+        >>> builder.add_constraint("joint", joints[0], joints[1], name="together")
+        0
         """
         name = self._name("constraint", name, self.constraints)
         label = f"constraint {name!r}"
@@ -604,39 +802,69 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         muscle: Muscle | None = None,
         group: int = 0,
     ) -> int:
-        """Add an actuator: force = ((gain . s) drive + bias . s) gear, with s = (1, length, velocity).
+        """Add an actuator: force = ((gain · s) drive + bias · s) gear, with s = (1, length, velocity).
 
         Parameters
         ----------
-        joint : index or name
+        joint : int or str, optional
             The joint to act on. The length of a hinge or slide is gear q and its velocity gear v; `gear` has one value
-            per degree of freedom.
-        tendon : index or name
+            per degree of freedom. Give one of `joint`, `tendon`, `site`, `crank` and `body`.
+        kind : str
+            "effort" (default; the drive is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`),
+            "affine" (with `gain` and `bias`) or "muscle" (with `muscle=ws.Muscle(...)`).
+        tendon : int or str, optional
             The tendon to act on; the length is gear times the tendon's.
-        site, reference_site : index or name
-            The site to act on: gear (6,) is a force and a torque in the site's axes, and the length is 0. With
-            `reference_site` they are in the axes of that site, and the length is gear · (position, rotation vector) of
-            the site in these axes.
-        crank : tuple
+        site : int or str, optional
+            The site to act on: gear (6,) is a force and a torque in the site's axes, and the length is 0.
+        reference_site : int or str, optional
+            Force and torque on `site` are in the axes of this site, and the length is gear · (position, rotation
+            vector) of `site` in these axes.
+        crank : tuple, optional
             `(pin site, slider site, rod [m])` of a slider-crank: the length is the slide of the rod along the slider's
             z axis.
-        body : index or name
+        body : int or str, optional
             The contacts of this body stick with the force, which they share (`control_range` from 0 up, no feedback).
-        kind : str
-            "effort" (the drive is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), "affine" (with
-            `gain (3,)` and `bias (3,)`) or "muscle" (with `muscle=ws.Muscle(...)`).
-        control_range, force_range : (2,)
-            Controls and forces are clamped to these.
-        dynamics : str or tuple
-            None: the drive is the control. Otherwise the drive is an activation, a part of the state that follows the
-            control: "integrator", ("filter", tau), ("filterexact", tau) or ("muscle", rise, fall, width), times in [s].
-            A muscle has its own.
-        activation_range : (2,)
-            Activations are clamped to it.
+        name : str, optional
+            Name of the actuator. Default: "actuator_" and the index.
+        gear : float or array
+            Factors of the force. Default: 1.
+        kp, kv : float
+            Gains of "position" and "velocity" [N/m or N m/rad; N s/m or N m s/rad]. Default: 0.
+        gain, bias : array (3,), optional
+            Coefficients of s, for "affine".
+        control_range, force_range : array (2,)
+            Controls and forces are clamped to these. Default: unlimited.
+        dynamics : str or tuple, optional
+            None (default): the drive is the control. Otherwise the drive is an activation, a part of the state that
+            follows the control: "integrator", ("filter", tau), ("filterexact", tau) or ("muscle", rise, fall, width),
+            times in [s]. A muscle has its own.
+        activation_range : array (2,)
+            Activations are clamped to it. Default: unlimited.
         early : bool
-            The force uses the activation at the end of the step.
+            Whether the force uses the activation at the end of the step. Default: False.
+        muscle : Muscle, optional
+            The curves of a muscle, for "muscle".
         group : int
-            A number kept in `model.actuator_group`.
+            A number kept in `model.actuator_group`. Default: 0.
+
+        Returns
+        -------
+        int
+            Index of the actuator.
+
+        Raises
+        ------
+        ModelError
+            Not exactly one element is given, it does not exist, an option belongs to another kind, or a value may not
+            be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> pole = builder.add_body("pole", mass=1.0, inertia=[0.1, 0.1, 0.1])
+        >>> hinge = builder.add_joint(pole, "hinge", axis=[0, 1, 0], name="hinge")
+        >>> builder.add_actuator("hinge", "position", kp=50.0, kv=2.0, force_range=[-10, 10])
+        0
         """
         name = self._name("actuator", name, self.actuators)
         label = f"actuator {name!r}"
@@ -661,11 +889,41 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         tendon: Element | None = None,
         gravity_compensation: bool = False,
     ) -> int:
-        """Clamp the total force of all actuators on a hinge or slide `joint` (generalized force), or on a `tendon`.
+        """Clamp the total force of all actuators on a hinge, slide or tendon.
 
-        `gravity_compensation`: for a joint, the limit also bounds the gravity compensation of bodies (gravcomp). Where
-        a single actuator acts, prefer its `force_range`: the step solves it implicitly, while this limit clamps the
-        forces at the start of the step.
+        Parameters
+        ----------
+        joint : int or str, optional
+            A hinge or slide, whose generalized force is limited. Give either `joint` or `tendon`.
+        range : array (2,)
+            (low, high) [N, N m]. Default: unlimited.
+        tendon : int or str, optional
+            A tendon.
+        gravity_compensation : bool
+            Whether the limit of a joint also bounds the gravity compensation of bodies (gravcomp). Default: False.
+
+        Returns
+        -------
+        int
+            Index of the effort limit.
+
+        Raises
+        ------
+        ModelError
+            The element has an effort limit already, or a value may not be.
+
+        Notes
+        -----
+        Where a single actuator acts, prefer its `force_range`: the step solves it implicitly, while this limit clamps
+        the forces at the start of the step.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> pole = builder.add_body("pole", mass=1.0, inertia=[0.1, 0.1, 0.1])
+        >>> hinge = builder.add_joint(pole, "hinge", name="hinge")
+        >>> builder.add_effort_limit("hinge", [-20, 20])
+        0
         """
         if (joint is None) == (tendon is None):
             raise ModelError("add_effort_limit: give a joint or a tendon, and not both")
@@ -691,10 +949,40 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         size: npt.ArrayLike = (0.005,),
         rgba: npt.ArrayLike = (0.5, 0.5, 0.5, 1.0),
     ) -> int:
-        """Add a named frame at `pose` in `body` (-1 or "world": the world), for tendons, actuators and sensors.
+        """Add a named frame, for tendons, actuators and sensors.
 
-        `type` ("sphere", "capsule", "ellipsoid", "cylinder", "box") and `size`, as for geoms, are the zone of a touch
-        sensor and the drawn shape.
+        Parameters
+        ----------
+        name : str, optional
+            Name of the site. Default: "site_" and the index.
+        body : int or str
+            The body that carries it; −1 (default) or "world" is the world.
+        pose : array (7,) or (3,)
+            Pose in the body. Default: the body's frame.
+        type : str
+            "sphere" (default), "capsule", "ellipsoid", "cylinder" or "box": the zone of a touch sensor and the drawn
+            shape.
+        size : array
+            Size of that shape, as for geoms [m]. Default: 0.005.
+        rgba : array (4,)
+            Color, from 0 to 1.
+
+        Returns
+        -------
+        int
+            Index of the site.
+
+        Raises
+        ------
+        ModelError
+            The body does not exist, or a value may not be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> hand = builder.add_body("hand", mass=1.0)
+        >>> builder.add_site("palm", body="hand", pose=[0, 0, 0.05])
+        0
         """
         name = self._name("site", name, self.sites)
         self.sites.append(make_site(name, self._body(body), pose, type, size, rgba))
@@ -709,9 +997,36 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         fovy: float = np.pi / 4,
         resolution: tuple[int, int] = (1, 1),
     ) -> int:
-        """Add a camera at `pose` in `body`.
+        """Add a camera. It looks along its −z with y up.
 
-        It looks along its −z with y up; `fovy` is the vertical angle of view [rad].
+        Parameters
+        ----------
+        name : str, optional
+            Name of the camera. Default: "camera_" and the index.
+        body : int or str
+            The body that carries it; −1 (default) or "world" is the world.
+        pose : array (7,) or (3,)
+            Pose in the body. Default: the body's frame.
+        fovy : float
+            Vertical angle of view [rad]. Default: π/4.
+        resolution : tuple of int
+            Width and height [pixels]. Default: (1, 1).
+
+        Returns
+        -------
+        int
+            Index of the camera.
+
+        Raises
+        ------
+        ModelError
+            The body does not exist, or a value may not be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> builder.add_camera("above", pose=[0, 0, 3], resolution=(64, 48))
+        0
         """
         name = self._name("camera", name, self.cameras)
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
@@ -728,21 +1043,45 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         datatype: Any = None,
         **options: Any,
     ) -> int:
-        """Add a sensor of `kind`, named as in MJCF ("accelerometer", "framepos", …; docs/sensors.md).
+        """Add a sensor, of a kind named as in MJCF; see docs/sensors.md.
 
         Parameters
         ----------
-        object, reference : index, name or tuple
+        kind : str
+            For example "accelerometer", "framepos", "jointpos" or "touch".
+        object, reference : int, str or tuple, optional
             What the sensor is attached to, and what it measures relative to. Kinds that allow one type of element take
             its name or index. Other kinds take (type, name), with the type "body", "inertia" (the principal axes at the
             center of mass), "geom", "site", "camera" or, for contact, "subtree".
+        name : str, optional
+            Name of the sensor. Default: "sensor_" and the index.
         cutoff : float
-            Values beyond it are clamped; 0: no cutoff.
-        datatype : str
+            Values beyond it are clamped; 0 (default): no cutoff.
+        datatype : str, optional
             For files that give a data type of their own.
-        options
+        **options
             `field` (3,) of a magnetometer; `data` of a rangefinder; `focal` (2,) [pixels] of a camprojection; `margin`
             of joint and tendon limits; `data`, `reduce` and `num` of contact; `frames` (2 quaternions) of "inertia".
+
+        Returns
+        -------
+        int
+            Index of the sensor.
+
+        Raises
+        ------
+        ModelError
+            The kind is unknown, the element does not exist, or an option belongs to another kind.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> hand = builder.add_body("hand", mass=1.0)
+        >>> site = builder.add_site("palm", body=hand)
+        >>> builder.add_sensor("accelerometer", "palm", name="imu")
+        0
+        >>> builder.add_sensor("framepos", ("body", "hand"), name="place")
+        1
         """
         name = self._name("sensor", name, self.sensors)
         self.sensors.append(make_sensor(self, name, kind, object, reference, cutoff, datatype, options))
@@ -759,14 +1098,58 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
     ) -> None:
         """Add a named state.
 
-        What is not given is the initial pose (also of mocap bodies, `mocap (nmocap, 7)`), zero velocity, zero control
-        and zero activation.
+        Parameters
+        ----------
+        name : str
+            Name of the keyframe, for `sim.state(keyframe=name)`.
+        q : array (nq,), optional
+            Positions. Default: the initial pose.
+        v : array (nv,), optional
+            Velocities. Default: 0.
+        control : array (nu,), optional
+            Controls. Default: 0.
+        activation : array (na,), optional
+            Activations. Default: 0.
+        mocap : array (nmocap, 7), optional
+            Poses of the mocap bodies. Default: their initial poses.
+
+        Raises
+        ------
+        ModelError
+            The name is taken. `build` raises it for a wrong shape or value.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> ball = builder.add_body("ball", mass=1.0, inertia=[0.1, 0.1, 0.1])
+        >>> joint = builder.add_joint(ball, "free")
+        >>> builder.add_keyframe("high", q=[0, 0, 5, 1, 0, 0, 0])
+        >>> sim = ws.Simulator(builder.build(), device="cpu")
+        >>> float(sim.state(keyframe="high").q.numpy()[0, 2])
+        5.0
         """
         frame = Keyframe(q, v, control, activation, mocap)
         self.keyframes[self._name("keyframe", name, self.keyframes)] = frame
 
     def exclude(self, body_a: Element, body_b: Element) -> None:
-        """Disable contact between the geoms of two bodies."""
+        """Disable contact between the geoms of two bodies.
+
+        Parameters
+        ----------
+        body_a, body_b : int or str
+            The bodies; −1 or "world" is the world.
+
+        Raises
+        ------
+        ModelError
+            A body does not exist.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> first, second = builder.add_body("first", mass=1.0), builder.add_body("second", mass=1.0)
+        >>> builder.exclude("first", "second")
+        """
         a, b = self._body(body_a), self._body(body_b)
         self.excluded.add((min(a, b), max(a, b)))
 
@@ -784,17 +1167,40 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         solreffriction: npt.ArrayLike | None = None,
         solimp: npt.ArrayLike | None = None,
     ) -> None:
-        """Let two geoms touch whatever the masks and filters say.
-
-        The pair has its own friction, `condim` and `margin`, see `add_geom`.
+        """Let two geoms touch whatever the masks and filters say, with friction of their own.
 
         Parameters
         ----------
-        friction, rolling_friction : float or (2,)
-            Two values are those of the two tangents of the contact frame, which `ws.MuJoCo()` alone has.
-        solref, solreffriction, solimp : (2,), (2,), (5,)
-            MuJoCo's law of the pair, and of its friction. None: `solref` and `solimp` follow the geoms', and friction
-            has the pair's `solref`.
+        geom_a, geom_b : int or str
+            The geoms.
+        friction : float or array (2,)
+            Coulomb friction. Two values are those of the two tangents of the contact frame, which `ws.MuJoCo()` alone
+            has.
+        condim : int
+            1, 3 (default), 4 or 6, as in `add_geom`.
+        torsional_friction : float
+            Largest moment about the normal over the normal force [m]. Default: 0.005.
+        rolling_friction : float or array (2,)
+            Largest moment about the tangents over the normal force [m]. Default: 0.0001. Two values as those of
+            `friction`.
+        margin : float
+            Distance at which contact acts [m]. Default: 0.
+        solref, solreffriction, solimp : array (2,), array (2,), array (5,), optional
+            MuJoCo's law of the pair, and of its friction. Default: `solref` and `solimp` follow the geoms', and
+            friction has the pair's `solref`.
+
+        Raises
+        ------
+        ModelError
+            A geom does not exist, the pair is there already, or a value may not be.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> floor = builder.add_geom("plane", contype=0, conaffinity=0)
+        >>> ball = builder.add_body("ball", pose=[0, 0, 1])
+        >>> geom = builder.add_geom("sphere", [0.1], body=ball)
+        >>> builder.add_pair(floor, geom, friction=0.3)
         """
         a, b = sorted((self._geom(geom_a), self._geom(geom_b)))
         label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
@@ -817,26 +1223,45 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         parent: Element = -1,
         free: Literal["weld", "keep"] | None = None,
     ) -> list[int]:
-        """Add every element of the built model `other`; returns its bodies' indices.
+        """Add every element of a built model.
 
-        The world of `other` becomes the frame `pose` of body `parent` (-1: the world). Keyframes and report lines come
-        along; gravity, timestep and medium stay the builder's. After an error the builder is unchanged.
+        The world of `other` becomes a frame of the body `parent`. Keyframes and report lines come along; gravity,
+        timestep and medium stay the builder's. After an error the builder is unchanged.
 
         Parameters
         ----------
+        other : Model
+            The model, from `ws.load` or `build`.
+        pose : array (7,) or (3,)
+            Pose of that frame in `parent`. Default: the frame of `parent`.
         prefix : str
-            Put before all names of `other`.
-        parent : index or name
-            The root bodies of `other` hang on it. It carries the geoms, sites, cameras, constraints and excluded
-            contacts of the world of `other`. Below a body (not the world) mocap bodies are refused.
-        free : str
+            Put before all names of `other`. Default: nothing.
+        parent : int or str
+            The root bodies of `other` hang on it; −1 (default) is the world. It carries the geoms, sites, cameras,
+            constraints and excluded contacts of the world of `other`. Below a body (not the world) mocap bodies are
+            refused.
+        free : str, optional
             What to do below a body with a body that has a free joint, which cannot hang on another body. "weld" fixes
-            it; "keep" leaves it free in the world, with its initial pose at the placed frame.
+            it; "keep" leaves it free in the world, with its initial pose at the placed frame. Default: raise.
+
+        Returns
+        -------
+        list of int
+            Indices of the bodies.
 
         Raises
         ------
         ModelError
-            If `other` has geoms and its friction rule or parent filter differs from the one that the builder has set.
+            A name is taken, or `other` has geoms and its friction rule or parent filter differs from the one that the
+            builder has set.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder("two hoppers")
+        >>> hopper = ws.load(ws.robots.path("hopper"))
+        >>> bodies = [builder.add_model(hopper, pose=[0, y, 0], prefix=f"{y}/") for y in (0, 1)]
+        >>> bodies, builder.build().body_names[4]
+        ([[0, 1, 2, 3], [4, 5, 6, 7]], '1/trunk')
         """
         if not isinstance(other, Model):
             hint = "build() it" if isinstance(other, ModelBuilder) else "ws.load reads robot files"
@@ -846,7 +1271,26 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         return appending.append_model(self, other, pose_of(pose, "add_model"), prefix, self._body(parent), free)
 
     def build(self) -> Model:
-        """Check the whole scene and compile it. Raises `ModelError` naming the element that is wrong."""
+        """Check the whole scene and compile it.
+
+        Returns
+        -------
+        Model
+            The model. The builder can be changed and built again.
+
+        Raises
+        ------
+        ModelError
+            The message names the element that is wrong, its value and the fix.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder("ball")
+        >>> ball = builder.add_body("ball", mass=1.0, inertia=[0.1, 0.1, 0.1])
+        >>> joint = builder.add_joint(ball, "free")
+        >>> builder.build().nv
+        6
+        """
         scene = copy.copy(self)
         scene.gravity, scene.timestep = (
             vector_of(self.gravity, 3, "gravity"),

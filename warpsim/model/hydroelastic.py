@@ -24,21 +24,23 @@ NAMED = 3  # largest number of pairs that the report names
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Hydroelastic:
-    """Pressure-field contact of a geom: `add_geom(..., hydroelastic=ws.Hydroelastic(modulus=1e5))`.
+    """Pressure-field contact of a geom, for `add_geom(..., hydroelastic=...)`.
+
+    Two geoms that both have it touch by pressure fields if at least one of them is compliant (docs/hydroelastic.md).
 
     Parameters
     ----------
     modulus : float
         Pressure in the middle of the geom [Pa]; `np.inf` makes the geom rigid.
-    resolution : float
-        Longest edge [m] of the polyhedron that stands for a sphere, ellipsoid, capsule or cylinder. None: half the
+    resolution : float, optional
+        Longest edge of the polyhedron that stands for a sphere, ellipsoid, capsule or cylinder [m]. Default: half the
         largest semi-axis (128 facets), or 0.4 times the radius (16 sides).
-    thickness : float
-        Thickness [m] of the soft layer of a compliant plane.
+    thickness : float, optional
+        Thickness of the soft layer of a compliant plane [m]. Default: none.
     margin : float
-        Distance [m] outside the surface at which contact is seen, at negative pressure, as in Drake. It applies with
-        one contact point per polygon; patches of 4, 5 or 16 points ignore it.
-    field : path or tuple
+        Distance outside the surface at which contact is seen, at negative pressure, as in Drake [m]. It applies with
+        one contact point per polygon; patches of 4, 5 or 16 points ignore it. Default: 0.
+    field : path or tuple, optional
         Tetrahedra of a compliant mesh that is not convex, in place of those of its hull: a path to a VTK or Gmsh file,
         or `(vertices (n, 3), tetrahedra (m, 4))` in the geom's frame [m]. A third entry gives the pressures `(n,)` of
         the vertices, from 0 to 1; without it they are the depth below the surface over the largest depth.
@@ -46,7 +48,14 @@ class Hydroelastic:
     Raises
     ------
     ModelError
-        Names the value and the fix.
+        A value may not be. The message names it and the fix.
+
+    Examples
+    --------
+    >>> builder = ws.ModelBuilder()
+    >>> floor = builder.add_geom("plane", hydroelastic=ws.Hydroelastic(modulus=np.inf))
+    >>> builder.add_geom("sphere", [0.1], pose=[0, 0, 1], hydroelastic=ws.Hydroelastic(modulus=1e5))
+    1
     """
 
     modulus: float

@@ -22,10 +22,23 @@ SUFFIX = {PNG: ".png", JPEG: ".jpg"}
 
 
 class Texture(typing.NamedTuple):
-    """An image: `data` holds the bytes of a PNG or JPEG file; `kind` is "2d" or "cube".
+    """An image for a `VisualMaterial`.
 
-    A "cube" is a PNG of six squares below each other, +x, -x, +y, -y, +z, -z as in cube maps, or of one square for all
-    six.
+    Parameters
+    ----------
+    name : str
+        Name of the image.
+    data : bytes
+        A PNG or JPEG file.
+    kind : str
+        "2d" (default) or "cube": a PNG of six squares below each other, +x, −x, +y, −y, +z, −z as in cube maps, or of
+        one square for all six.
+
+    Examples
+    --------
+    >>> checker = np.kron([[0, 1], [1, 0]], np.full((8, 8), 255)).astype(np.uint8)
+    >>> ws.Texture.of_pixels(np.repeat(checker[..., None], 3, axis=-1), name="checker").suffix
+    '.png'
     """
 
     name: str
@@ -34,7 +47,33 @@ class Texture(typing.NamedTuple):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], kind: str = "2d") -> "Texture":
-        """Read an image file. Raises `ModelError` where there is none."""
+        """Read an image file.
+
+        Parameters
+        ----------
+        path : path
+            A PNG or JPEG file.
+        kind : str
+            "2d" (default) or "cube".
+
+        Returns
+        -------
+        Texture
+            The image, named after the file.
+
+        Raises
+        ------
+        ModelError
+            There is no such file, or it is no image of that kind.
+
+        Examples
+        --------
+        >>> import pathlib
+        >>> image = ws.Texture.of_pixels(np.zeros((8, 8, 3), np.uint8))
+        >>> _ = pathlib.Path("black.png").write_bytes(image.data)
+        >>> ws.Texture.read("black.png").name
+        'black'
+        """
         file = pathlib.Path(path)
         try:
             return checked_texture(cls(file.stem, file.read_bytes(), kind), str(file))
@@ -43,12 +82,37 @@ class Texture(typing.NamedTuple):
 
     @classmethod
     def of_pixels(cls, pixels: typing.Any, name: str = "texture", kind: str = "2d") -> "Texture":
-        """The image of `pixels (height, width, 3 or 4)`, 0..255 as displayed (sRGB), the top row first."""
+        """Make an image from pixels.
+
+        Parameters
+        ----------
+        pixels : array of uint8 (height, width, 3 or 4)
+            Values from 0 to 255 as displayed (sRGB), the top row first.
+        name : str
+            Name of the image. Default: "texture".
+        kind : str
+            "2d" (default) or "cube".
+
+        Returns
+        -------
+        Texture
+            The image, as PNG.
+
+        Raises
+        ------
+        ModelError
+            The shape does not fit the kind.
+
+        Examples
+        --------
+        >>> ws.Texture.of_pixels(np.zeros((8, 8, 3), np.uint8), name="black").kind
+        '2d'
+        """
         return checked_texture(cls(name, encode_png(pixels), kind), f"texture {name!r}")
 
     @property
     def suffix(self) -> str:
-        """`.png` or `.jpg`."""
+        """Suffix of the image's file format: `.png` or `.jpg`."""
         return next(suffix for magic, suffix in SUFFIX.items() if self.data.startswith(magic))
 
     def __repr__(self) -> str:
@@ -57,13 +121,33 @@ class Texture(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class VisualMaterial:
-    """How a geom looks besides its `rgba`: `add_geom(..., material=ws.VisualMaterial(texture))`.
+    """How a geom looks besides its `rgba`, for `add_geom(..., material=...)`.
 
-    The image is multiplied by `rgba`. `repeat`: how often the image repeats in x and y on a geom, or per meter of half
-    its size if `uniform`, as MuJoCo's `texrepeat` and `texuniform` (docs/usd_export.md). `emission`, `specular`,
-    `shininess` and `reflectance` are from 0 to 1, as in MuJoCo. `metallic` and `roughness` are from 0 to 1, or None:
-    not specified.
-    Raises `ModelError` naming the value and the fix.
+    Parameters
+    ----------
+    texture : Texture, optional
+        An image, multiplied by `rgba`. Default: none.
+    repeat : (float, float)
+        How often the image repeats in x and y on a geom, or per meter of half its size if `uniform`, as MuJoCo's
+        `texrepeat` and `texuniform` (docs/usd_export.md). Default: (1, 1).
+    uniform : bool
+        Whether `repeat` counts per meter. Default: False.
+    emission, specular, shininess, reflectance : float
+        From 0 to 1, as in MuJoCo. Default: 0, 0.5, 0.5, 0.
+    metallic, roughness : float, optional
+        From 0 to 1. Default: not specified.
+
+    Raises
+    ------
+    ModelError
+        A value may not be. The message names it and the fix.
+
+    Examples
+    --------
+    >>> builder = ws.ModelBuilder()
+    >>> gold = ws.VisualMaterial(metallic=1.0, roughness=0.2)
+    >>> builder.add_geom("sphere", [0.1], pose=[0, 0, 1], rgba=[0.9, 0.7, 0.2, 1], material=gold)
+    0
     """
 
     texture: Texture | None = None

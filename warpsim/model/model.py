@@ -502,14 +502,17 @@ class Model(NamesOfModel):
 
     @property
     def nq(self) -> int:
+        """Number of positions."""
         return len(self.q0)
 
     @property
     def nv(self) -> int:
+        """Number of velocities, the degrees of freedom."""
         return len(self.joint_stiffness)
 
     @property
     def nu(self) -> int:
+        """Number of actuators, and of controls."""
         return len(self.actuator_names)
 
     @property
@@ -548,6 +551,7 @@ class Model(NamesOfModel):
 
     @property
     def nbody(self) -> int:
+        """Number of bodies, without the world."""
         return len(self.body_names)
 
     @property
@@ -572,26 +576,32 @@ class Model(NamesOfModel):
 
     @property
     def njoint(self) -> int:
+        """Number of joints."""
         return len(self.joint_names)
 
     @property
     def ngeom(self) -> int:
+        """Number of geoms."""
         return len(self.geom_names)
 
     @property
     def nlink(self) -> int:
+        """Number of links: one per joint, and one per body without joints."""
         return len(self.link_type)
 
     @property
     def ntree(self) -> int:
+        """Number of trees of links."""
         return len(self.tree_reference)
 
     @property
     def ntendon(self) -> int:
+        """Number of tendons."""
         return len(self.tendon_names)
 
     @property
     def nconstraint(self) -> int:
+        """Number of equality constraints."""
         return len(self.constraint_names)
 
     @property
@@ -601,14 +611,17 @@ class Model(NamesOfModel):
 
     @property
     def nsite(self) -> int:
+        """Number of sites."""
         return len(self.site_names)
 
     @property
     def ncamera(self) -> int:
+        """Number of cameras."""
         return len(self.camera_names)
 
     @property
     def nsensor(self) -> int:
+        """Number of sensors."""
         return len(self.sensor_names)
 
     @property
@@ -653,39 +666,251 @@ class Model(NamesOfModel):
         return self.body_mass
 
     def body(self, name: str) -> int:
-        """Index of the body called `name`."""
+        """Return the index of a body by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the body.
+
+        Returns
+        -------
+        int
+            Index of the body.
+
+        Raises
+        ------
+        ValueError
+            The model has no body of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("ant"))
+        >>> model.body("front_left_shin")
+        2
+        """
         return self._index("body", name)
 
     def joint(self, name: str) -> int:
-        """Index of the joint called `name`."""
+        """Return the index of a joint by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the joint.
+
+        Returns
+        -------
+        int
+            Index of the joint.
+
+        Raises
+        ------
+        ValueError
+            The model has no joint of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("ant"))
+        >>> model.joint("front_left_knee")
+        2
+        """
         return self._index("joint", name)
 
     def geom(self, name: str) -> int:
-        """Index of the geom called `name`."""
+        """Return the index of a geom by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the geom.
+
+        Returns
+        -------
+        int
+            Index of the geom.
+
+        Raises
+        ------
+        ValueError
+            The model has no geom of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("ant"))
+        >>> model.geom("head")
+        2
+        """
         return self._index("geom", name)
 
     def tendon(self, name: str) -> int:
-        """Index of the tendon called `name`."""
+        """Return the index of a tendon by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the tendon.
+
+        Returns
+        -------
+        int
+            Index of the tendon.
+
+        Raises
+        ------
+        ValueError
+            The model has no tendon of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> bodies = [builder.add_body(name, mass=1.0, inertia=[0.1, 0.1, 0.1]) for name in ("left", "right")]
+        >>> joints = [builder.add_joint(body, "slide") for body in bodies]
+        >>> tendon = builder.add_tendon({0: 1.0, 1: 1.0}, name="both")
+        >>> model = builder.build()
+        >>> model.tendon("both")
+        0
+        """
         return self._index("tendon", name)
 
     def constraint(self, name: str) -> int:
-        """Index of the constraint called `name`."""
+        """Return the index of a constraint by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the constraint.
+
+        Returns
+        -------
+        int
+            Index of the constraint.
+
+        Raises
+        ------
+        ValueError
+            The model has no constraint of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> bodies = [builder.add_body(name, mass=1.0, inertia=[0.1, 0.1, 0.1]) for name in ("left", "right")]
+        >>> joints = [builder.add_joint(body, "slide") for body in bodies]
+        >>> constraint = builder.add_constraint("joint", 0, 1, name="together")
+        >>> model = builder.build()
+        >>> model.constraint("together")
+        0
+        """
         return self._index("constraint", name)
 
     def actuator(self, name: str) -> int:
-        """Index of the actuator called `name`."""
+        """Return the index of an actuator by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the actuator.
+
+        Returns
+        -------
+        int
+            Index of the actuator.
+
+        Raises
+        ------
+        ValueError
+            The model has no actuator of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("ant"))
+        >>> model.actuator("front_right_hip")
+        2
+        """
         return self._index("actuator", name)
 
     def site(self, name: str) -> int:
-        """Index of the site called `name`."""
+        """Return the index of a site by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the site.
+
+        Returns
+        -------
+        int
+            Index of the site.
+
+        Raises
+        ------
+        ValueError
+            The model has no site of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> site = builder.add_site("origin")
+        >>> model = builder.build()
+        >>> model.site("origin")
+        0
+        """
         return self._index("site", name)
 
     def camera(self, name: str) -> int:
-        """Index of the camera called `name`."""
+        """Return the index of a camera by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the camera.
+
+        Returns
+        -------
+        int
+            Index of the camera.
+
+        Raises
+        ------
+        ValueError
+            The model has no camera of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> camera = builder.add_camera("above", pose=[0, 0, 3])
+        >>> model = builder.build()
+        >>> model.camera("above")
+        0
+        """
         return self._index("camera", name)
 
     def sensor(self, name: str) -> slice:
-        """The columns of `Simulator.sensors` that belong to the sensor called `name`."""
+        """Return the columns of `Simulator.sensors` that belong to a sensor.
+
+        Parameters
+        ----------
+        name : str
+            Name of the sensor.
+
+        Returns
+        -------
+        slice
+            The columns.
+
+        Raises
+        ------
+        ValueError
+            The model has no sensor of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> builder = ws.ModelBuilder()
+        >>> body = builder.add_body("hand", mass=1.0)
+        >>> sensor = builder.add_sensor("framepos", ("body", "hand"), name="place")
+        >>> builder.build().sensor("place")
+        slice(0, 3, None)
+        """
         index = self._index("sensor", name)
         first = int(self.sensor_adr[index])
         return slice(first, first + int(self.sensor_size[index]))
@@ -710,7 +935,24 @@ class Model(NamesOfModel):
         return ""
 
     def ancestors(self, link: int) -> list[int]:
-        """Degrees of freedom that move `link`, from the root down; empty for the world (-1)."""
+        """Return the degrees of freedom that move a link, from the root down.
+
+        Parameters
+        ----------
+        link : int
+            Index of the link; −1 is the world.
+
+        Returns
+        -------
+        list of int
+            Indices in v; empty for the world.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("cartpole"))
+        >>> model.ancestors(model.body_link[model.body("pole")])
+        [0, 1]
+        """
         dofs: list[int] = []
         while link >= 0:
             start = int(self.link_v[link])
@@ -719,38 +961,133 @@ class Model(NamesOfModel):
         return dofs
 
     def joint_coordinates(self, name: str) -> tuple[slice, slice]:
-        """The slices of q and of v that belong to the joint called `name`."""
+        """Return the slices of q and of v that belong to a joint.
+
+        Parameters
+        ----------
+        name : str
+            Name of the joint.
+
+        Returns
+        -------
+        q, v : slice
+            The positions and the velocities of the joint.
+
+        Raises
+        ------
+        ValueError
+            The model has no joint of that name. The message lists those that it has.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("ant"))
+        >>> model.joint_coordinates(model.joint_names[0])
+        (slice(0, 7, None), slice(0, 6, None))
+        """
         j = self.joint(name)
         kind = JointType(self.joint_type[j])
         q, v = int(self.joint_q[j]), int(self.joint_v[j])
         return slice(q, q + JOINT_NQ[kind]), slice(v, v + JOINT_NV[kind])
 
     def displace(self, q: Numbers, delta: Numbers) -> np.ndarray:
-        """q ⊕ δ `(..., nq)` in the tangent space of v, as `mj_integratePos` with a step of 1."""
+        """Move positions along a tangent vector: q ⊕ δ, as `mj_integratePos` with a step of 1.
+
+        Parameters
+        ----------
+        q : array (..., nq)
+            Positions.
+        delta : array (..., nv)
+            Displacements in the space of velocities [m, rad]: rotation vectors in body axes for free and ball joints.
+
+        Returns
+        -------
+        numpy.ndarray (..., nq)
+            The positions after the displacement.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("ant"))
+        >>> delta = np.linspace(0, 0.1, model.nv)
+        >>> moved = model.displace(model.q0, delta)
+        >>> bool(np.allclose(model.difference(model.q0, moved), delta))
+        True
+        """
         from warpsim.model.tangent import displace
 
         return displace(self, q, delta)
 
     def difference(self, start: Numbers, end: Numbers) -> np.ndarray:
-        """δ `(..., nv)` with `start` ⊕ δ = `end`, as `mj_differentiatePos`."""
+        """Return the tangent vector between positions: δ with start ⊕ δ = end, as `mj_differentiatePos`.
+
+        Parameters
+        ----------
+        start, end : array (..., nq)
+            Positions.
+
+        Returns
+        -------
+        numpy.ndarray (..., nv)
+            The displacement [m, rad]: rotation vectors in body axes for free and ball joints.
+
+        Examples
+        --------
+        >>> model = ws.load(ws.robots.path("cartpole"))
+        >>> model.difference([0.0, 0.1], [1.0, 0.3]).round(3).tolist()
+        [1.0, 0.2]
+        """
         from warpsim.model.tangent import difference
 
         return difference(self, start, end)
 
     def to_usd(self, path: PathLike, **options: Any) -> None:
-        """Write the model in its initial pose as a USD stage with UsdPhysics prims."""
+        """Write the model as a USD stage with UsdPhysics prims; see docs/usd_export.md.
+
+        Parameters
+        ----------
+        path : path
+            The file: `.usd`, `.usdc`, `.usda` or `.usdz`.
+        **options
+            `q` (nq,): positions at which the model is written. Default: the initial pose.
+
+        Examples
+        --------
+        >>> ws.load(ws.robots.path("hopper")).to_usd("hopper.usda")
+        >>> ws.load("hopper.usda").nv
+        6
+        """
         registered("write_model")(self, path, **options)
 
     def to_mjcf(self, path: PathLike | None = None) -> str:
-        """The model as MJCF text. With a `path` the text is also written there.
+        """Return the model as MJCF text; see docs/mjcf.md.
 
-        Meshes and height fields go to the folder `NAME_assets` beside the file. `ws.load` reads every number back. One
-        warning lists what MuJoCo does differently (docs/mjcf.md). Raises `ModelError` for what MuJoCo cannot compile.
+        One warning lists what MuJoCo does differently. `ws.load` reads every number back.
+
+        Parameters
+        ----------
+        path : path, optional
+            A file to write the text to. Meshes and height fields go to the folder `NAME_assets` beside it. Default:
+            none.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        ModelError
+            MuJoCo cannot compile the model. The message names the feature.
+
+        Examples
+        --------
+        >>> text = ws.load(ws.robots.path("hopper")).to_mjcf("hopper.xml")
+        >>> ws.load("hopper.xml").nv
+        6
         """
         return registered("to_mjcf")(self, path)
 
     def to_mjspec(self) -> "mujoco.MjSpec":
-        """The model as a MuJoCo spec, made from the text of `to_mjcf`.
+        """Return the model as a MuJoCo spec, made from the text of `to_mjcf`.
 
         Edit and compile it in MuJoCo, or read it with `ws.load`.
         """

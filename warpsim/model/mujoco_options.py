@@ -43,27 +43,39 @@ LEAST = 1e-15  # a solmix below it counts as 0
 
 @dataclasses.dataclass(frozen=True)
 class MuJoCoOptions:
-    """Options of an MJCF file that `ws.MuJoCo()` and its integrators take as defaults.
+    """Options of an MJCF file that `ws.MuJoCo()` and its integrators take as defaults: `model.mujoco`.
 
     Parameters
     ----------
     cone : str
-        "pyramidal" or "elliptic".
+        "pyramidal" (default) or "elliptic".
     impratio : float
-        Ratio of frictional to normal impedance of contacts.
+        Ratio of frictional to normal impedance of contacts. Default: 1.
     integrator : str
-        "Euler", "RK4", "implicitfast", "implicit" or "discrete". `ws.MuJoCo()` refuses the last two unless the
-        simulator is given an integrator.
+        "Euler" (default), "RK4", "implicitfast", "implicit" or "discrete". `ws.MuJoCo()` refuses the last two unless
+        the simulator is given an integrator.
     iterations, tolerance : int, float
-        Bounds of MuJoCo's solver; kept for files that are written, not read here.
+        Bounds of MuJoCo's solver; kept for files that are written, not read here. Default: 100, 1e-8.
     refsafe : bool
-        Time constants of `solref` are at least two timesteps.
+        Whether time constants of `solref` are at least two timesteps. Default: True.
     eulerdamp : bool
-        Euler integrates the damping of joints implicitly.
+        Whether Euler integrates the damping of joints implicitly. Default: True.
     diagexact : bool
-        The regularization follows from the exact diagonal of J M⁻¹ Jᵀ, without gradients.
+        Whether the regularization follows from the exact diagonal of J M⁻¹ Jᵀ, without gradients. Default: False.
     speculative, noslip_iterations : bool, int
-        Speculative contacts, and sweeps without slip after the solve; refused by `ws.MuJoCo()`.
+        Speculative contacts, and sweeps without slip after the solve; refused by `ws.MuJoCo()`. Default: False, 0.
+
+    Raises
+    ------
+    ModelError
+        A value may not be. The message names it and the fix.
+
+    Examples
+    --------
+    >>> builder = ws.ModelBuilder()
+    >>> builder.mujoco = ws.MuJoCoOptions(cone="elliptic")
+    >>> builder.build().mujoco.cone
+    'elliptic'
     """
 
     cone: str = "pyramidal"

@@ -16,22 +16,48 @@ NO_MUSCLE = np.full((2, len(COLUMNS)), np.nan)  # (active, passive) rows of an a
 
 @dataclasses.dataclass(frozen=True)
 class Muscle:
-    """A muscle as in MuJoCo: force = -force (FL(L) FV(V) activation + FP(L)) along its joint or tendon, times gear.
+    """A muscle as in MuJoCo, for `add_actuator(kind="muscle", muscle=ws.Muscle(...))`.
 
-    force         [N, N m] largest active force at rest
-    length_range  (least, largest) length of the actuator [m, rad], gear included
-    range         the same in units of the optimal length L0, at which the muscle pulls hardest
-    lmin, lmax    lengths [L0] between which it is active; at lmax the passive force is fpmax (linear beyond the middle)
-    vmax          [L0/s] shortening velocity at which the force is zero
-    fpmax, fvmax  passive force at lmax, and active force at fast lengthening, in units of `force`
-    times         (rise, fall) [s] time constants of the activation
-    width         [1] change of control over which rise blends into fall; 0: a sharp switch
+    Parameters
+    ----------
+    force : float
+        Largest active force at rest [N, N m].
+    length_range : (float, float)
+        Least and largest length of the actuator [m, rad], gear included.
+    range : (float, float)
+        The same in units of the optimal length L0, at which the muscle pulls hardest. Default: (0.75, 1.05).
+    lmin, lmax : float
+        Lengths between which the muscle is active [L0]. At lmax the passive force is fpmax; it is linear beyond the
+        middle. Default: 0.5, 1.6.
+    vmax : float
+        Shortening velocity at which the force is zero [L0/s]. Default: 1.5.
+    fpmax, fvmax : float
+        Passive force at lmax, and active force at fast lengthening, in units of `force`. Default: 1.3, 1.2.
+    times : (float, float)
+        Time constants of the activation, rise and fall [s]. Default: (0.01, 0.04).
+    width : float
+        Change of control over which rise blends into fall. Default: 0, a sharp switch.
+
+    Raises
+    ------
+    ModelError
+        A value is outside its range.
+
+    Notes
+    -----
+    The force is −force (FL(L) FV(V) activation + FP(L)) along the joint or tendon, times gear.
 
     Worlds may differ in all of these. `sim.parameters["muscle_force"]` is (worlds, nu, 2) and `["muscle_curve"]`
     (worlds, nu, 2, 7), for the active and the passive force (range, lmin, lmax, vmax, fpmax, fvmax); NaN for other
     actuators. `["actuator_length_range"]` is (worlds, nu, 2) and `["actuator_time"]` (worlds, nu, 3).
 
-    Raises `ModelError` for a value outside its range.
+    Examples
+    --------
+    >>> builder = ws.ModelBuilder()
+    >>> arm = builder.add_body("arm", mass=1.0, inertia=[0.1, 0.1, 0.1])
+    >>> joint = builder.add_joint(arm, "hinge", name="elbow", range=[-1, 1])
+    >>> builder.add_actuator("elbow", "muscle", muscle=ws.Muscle(force=200.0, length_range=(-0.05, 0.05)), gear=0.05)
+    0
     """
 
     force: float

@@ -22,9 +22,21 @@ class WrapType(enum.IntEnum):
 
 
 class Pulley(typing.NamedTuple):
-    """Begin a new branch of a path.
+    """Begin a new branch of a tendon's path.
 
-    Its length counts 1/divisor in the tendon's length, and it pulls with 1/divisor of the tendon's force.
+    The branch's length counts 1/divisor in the tendon's length, and it pulls with 1/divisor of the tendon's force.
+
+    Parameters
+    ----------
+    divisor : float
+        The divisor, positive.
+
+    Examples
+    --------
+    >>> builder = ws.ModelBuilder()
+    >>> sites = [builder.add_site(pose=[x, 0, 0]) for x in (0, 1, 2, 3)]
+    >>> builder.add_tendon(path=[0, 1, ws.Pulley(2.0), 2, 3])
+    0
     """
 
     divisor: float

@@ -34,26 +34,31 @@ class MuJoCo(ContactModel):
 
     Parameters
     ----------
-    cone : "pyramidal" or "elliptic"
-        Friction cone. None: the file's option.
-    impratio : float
-        Ratio of frictional to normal impedance. None: the file's option, which is also a parameter of the worlds.
+    cone : str, optional
+        Friction cone, "pyramidal" or "elliptic". Default: the file's option.
+    impratio : float, optional
+        Ratio of frictional to normal impedance. Default: the file's option, which is also a parameter of the worlds.
     iterations : int
-        Newton steps before a world is returned with its best iterate and the not-converged flag.
-    tolerance : float
-        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). None: 1e-8 in float64, 1e-5 in float32.
+        Newton steps before a world is returned with its best iterate and the flag NOT_CONVERGED. Default: 100.
+    tolerance : float, optional
+        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). Default: 1e-8 in float64, 1e-5 in float32.
+
+    Raises
+    ------
+    ValueError
+        A value may not be. The message names it and the fix.
 
     Notes
     -----
     The step is MuJoCo's too. The default integrator is the one that the file names: `ws.MuJoCoEuler()`,
     `ws.MuJoCoImplicitFast()` or `ws.MuJoCoRK4()`. The last one has no gradients. There is no warm start: the solver
     starts from v0. `recovery_speed` has no meaning: solref and solimp say how constraints recover. Simulators are in
-    float32 by default; take `dtype="float64"` to compare with MuJoCo.
+    float32 by default; take `dtype="float64"` to compare with MuJoCo (docs/mujoco.md).
 
     Examples
     --------
     >>> model = ws.load(ws.robots.path("ant"))
-    >>> sim = ws.Simulator(model, worlds=2, solver=ws.MuJoCo())
+    >>> sim = ws.Simulator(model, worlds=2, solver=ws.MuJoCo(), device="cpu")
     >>> sim.step(sim.state()).q.shape
     (2, 15)
     """

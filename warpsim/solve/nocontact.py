@@ -15,7 +15,14 @@ class NoContact(ContactModel):
     Parameters
     ----------
     limits : SAP
-        Options of the solver of joint limits and dry friction.
+        Options of the solver of joint limits and dry friction. Default: `ws.SAP()`.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), solver=ws.NoContact(), device="cpu")
+    >>> state = sim.rollout(sim.state(), steps=200).final
+    >>> int(sim.diagnostics.contacts.numpy()[0])
+    0
     """
 
     limits: SAP = dataclasses.field(default_factory=SAP)

@@ -54,6 +54,13 @@ class MuJoCoEuler(MuJoCoScheme):
     ----------
     eulerdamp : bool, optional
         Whether D contains the damping of joints; False: v' = v_s. Default: as the model's file says (`Model.mujoco`).
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("hopper"))
+    >>> sim = ws.Simulator(model, solver=ws.MuJoCo(), integrator=ws.MuJoCoEuler(), device="cpu")
+    >>> sim.step(sim.state()).q.shape
+    (1, 6)
     """
 
     eulerdamp: bool | None = None
@@ -91,9 +98,10 @@ class MuJoCoImplicitFast(MuJoCoScheme):
 
 @dataclasses.dataclass(frozen=True)
 class MuJoCoRK4(MuJoCoScheme):
-    """MuJoCo's Runge–Kutta method of order 4, with a contact problem in each of its four stages. It has no gradients.
+    """MuJoCo's Runge–Kutta method of order 4, with a contact problem in each of its four stages.
 
-    Sensors and energy are those at the start of the step. `Simulator.last_contacts` are those of the last stage.
+    It has no gradients. Sensors and energy are those at the start of the step. `Simulator.last_contacts` are those of
+    the last stage.
     """
 
     def make_step(

@@ -114,9 +114,21 @@ class _Implicit(ThetaScheme):
 
 @dataclasses.dataclass(frozen=True)
 class ExplicitEuler(_Explicit):
-    """Explicit Euler, order 1: forces, and the velocity that moves the positions, at the start of the step.
+    """Explicit Euler, order 1: forces, and the velocity that moves positions, at the start of the step.
 
-    For comparison only: it gains energy, and impacts rebound at three quarters of their speed.
+    It is for comparison only: it gains energy, and impacts rebound at three quarters of their speed.
+
+    Parameters
+    ----------
+    implicit_stiffness : bool
+        Whether the stiffness K of springs and actuators enters implicitly:
+        v* = v0 + h (M + hD + h²K)⁻¹ (k(q0) − (D + hK) v0). Default: False.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), integrator=ws.ExplicitEuler(), device="cpu")
+    >>> sim.step(sim.state()).q.shape
+    (1, 6)
     """
 
     theta_vq: ClassVar[float] = 0.0
@@ -125,10 +137,24 @@ class ExplicitEuler(_Explicit):
 
 @dataclasses.dataclass(frozen=True)
 class SymplecticEuler(_Explicit):
-    """Symplectic (semi-implicit) Euler, the default, order 1: forces at (q0, v0), positions with the new velocity.
+    """Symplectic (semi-implicit) Euler, the default, order 1: forces at (q0, v0), positions with v'.
 
-    A tree that is one rigid body on a free or ball joint keeps its angular momentum and energy while it spins (theory
-    §2, (2.6)).
+    Parameters
+    ----------
+    implicit_stiffness : bool
+        Whether the stiffness K of springs and actuators enters implicitly:
+        v* = v0 + h (M + hD + h²K)⁻¹ (k(q0) − (D + hK) v0). Default: False.
+
+    Notes
+    -----
+    docs/theory.md, §2. A tree that is one rigid body on a free or ball joint keeps its angular momentum and energy
+    while it spins, (2.6).
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), integrator=ws.SymplecticEuler(), device="cpu")
+    >>> sim.step(sim.state()).q.shape
+    (1, 6)
     """
 
     theta_vq: ClassVar[float] = 1.0
@@ -141,6 +167,25 @@ class ImplicitEuler(_Implicit):
 
     It is stable for any stiffness. It damps oscillations and spin: a rod loses up to 89 % of its angular momentum in 10
     s at h = 1 ms.
+
+    Parameters
+    ----------
+    tolerance : float, optional
+        Tolerance of Newton's method for the free motion, relative to the momenta and impulses at work. Default: 1e-12
+        in float64, 1e-5 in float32.
+    max_evaluations : int
+        Evaluations of the equations after which a world goes on with its best iterate, flagged NOT_CONVERGED. Default:
+        50.
+
+    Notes
+    -----
+    docs/theory.md, §2.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), integrator=ws.ImplicitEuler(), device="cpu")
+    >>> sim.step(sim.state()).q.shape
+    (1, 6)
     """
 
     theta: ClassVar[float] = 1.0
@@ -150,11 +195,30 @@ class ImplicitEuler(_Implicit):
 
 @dataclasses.dataclass(frozen=True)
 class Midpoint(_Implicit):
-    """The symplectic midpoint rule, order 2: forces, mass matrix and contact Jacobian at the middle of the step.
+    """The symplectic midpoint rule, order 2: forces, mass matrix and contact Jacobian in mid-step.
 
     It is of second order also with friction, while the normal motion is steady (rolling, stiction). Impacts rebound, a
     near-rigid one at a third of its speed: the contact law stops the distance φ0 + h v_n, while positions move with the
     mean velocity.
+
+    Parameters
+    ----------
+    tolerance : float, optional
+        Tolerance of Newton's method for the free motion, relative to the momenta and impulses at work. Default: 1e-12
+        in float64, 1e-5 in float32.
+    max_evaluations : int
+        Evaluations of the equations after which a world goes on with its best iterate, flagged NOT_CONVERGED. Default:
+        50.
+
+    Notes
+    -----
+    docs/theory.md, §2.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), integrator=ws.Midpoint(), device="cpu")
+    >>> sim.step(sim.state()).q.shape
+    (1, 6)
     """
 
     theta: ClassVar[float] = 0.5

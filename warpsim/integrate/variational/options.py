@@ -24,14 +24,24 @@ class Variational(Integrator):
         The search stops at ‖DRNEA‖ ≤ tolerance ‖p + h/2 F‖ in the metric M⁻¹, per world and tree. Default: 1e-10 in
         float64, 1e-6 in float32.
     guess : str
-        The initial Δq: "current" (Δq = 0), "euler" (Δq = h v) or "dynamics" (Δq = h v + h²/2 a).
+        The initial Δq: "current" (Δq = 0), "euler" (Δq = h v) or "dynamics" (default; Δq = h v + h²/2 a).
     root_finder : str
-        "riqn", "newton" or "broyden".
+        "riqn" (default), "newton" or "broyden".
     max_iterations : int
-        Residual evaluations after which a world goes on with its best iterate, flagged NOT_CONVERGED.
+        Residual evaluations after which a world goes on with its best iterate, flagged NOT_CONVERGED. Default: 50.
     passes : int
         Contact solves, each followed by a root search with its impulse. Further ones correct for the change of M within
-        a step.
+        a step. Default: 1.
+
+    Notes
+    -----
+    docs/theory.md, §6.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), integrator=ws.Variational(), device="cpu")
+    >>> sim.step(sim.state()).q.shape
+    (1, 6)
     """
 
     tolerance: float | None = None
@@ -51,11 +61,13 @@ class Variational(Integrator):
 
     @property
     def contact_solves(self) -> int:
+        """Contact solves of a step."""
         return self.passes
 
     def make_step(
         self, device_model: Any, contact_model: Any, max_contacts: int | None, make_solver: Any = None
     ) -> Any:
+        """See `Integrator.make_step`."""
         return VariationalStep(device_model, self, contact_model, max_contacts, make_solver)
 
     def relative_tolerance(self, dtype: str) -> float:

@@ -36,19 +36,36 @@ class Compliant(ContactModel):
 
     Parameters
     ----------
-    tolerance : float
-        Of the relative residual of the quadratic program, which `diagnostics.momentum_error` reports. None: 1e-11 in
+    tolerance : float, optional
+        Of the relative residual of the quadratic program, which `diagnostics.momentum_error` reports. Default: 1e-11 in
         float64, flagged only above 1e-9, and 1e-4 in float32.
-    stiffness : float
-        [N/m] of a contact between geoms without stiffness. None: near-rigid, 1e10 N/m, and overlaps recover at the
+    stiffness : float, optional
+        Of a contact between geoms without stiffness [N/m]. Default: near-rigid, 1e10 N/m, and overlaps recover at the
         simulator's `recovery_speed`.
-    tangential_damping : float
-        [N s/m] B_t of friction in stiction; creep is friction force/B_t. None: 1e6 N/dt.
+    tangential_damping : float, optional
+        B_t of friction in stiction [N s/m]; creep is friction force/B_t. Default: 1e6 N/dt.
     jdot : bool
-        Constraints (welds, joints, couplings) include J̇v, the bend of the path within the step. Gaps then fall with
-        dt³ instead of dt², but large steps gain energy.
+        Whether constraints (welds, joints, couplings) include J̇v, the bend of the path within the step. Gaps then fall
+        with dt³ instead of dt², but large steps gain energy. Default: False.
     max_iterations : int
-        Factorizations before a world is returned with its best point and the not-converged flag.
+        Factorizations before a world is returned with its best point and the flag NOT_CONVERGED. Default: 40.
+    formulation : None
+        An option of earlier versions, which is refused.
+
+    Raises
+    ------
+    ValueError
+        A value may not be. The message names it and the fix.
+
+    Notes
+    -----
+    docs/theory.md, §4.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), solver=ws.Compliant(stiffness=1e5), device="cpu")
+    >>> sim.step(sim.state()).q.shape
+    (1, 6)
     """
 
     tolerance: float | None = None

@@ -29,25 +29,38 @@ LCP_MEMORY = ("lcp_count", "lcp_key", "lcp_contact_x", "lcp_row_x")
 class LCP(ContactModel):
     """Options of rigid contact as a boxed LCP (friction pyramid, restitution), solved by pivoting.
 
-    A world without a solution to the tolerance is flagged as not converged; `diagnostics.momentum_error` has its
-    residual. `diagnostics.iterations` counts factorizations (of the island that took the most). `sim.warm_start_hits`
-    tells where the initial guess was right at the first factorization.
-
     Parameters
     ----------
-    tolerance : float
-        Of the residual, relative to the largest free velocity. None: 1e-10 in float64, 1e-4 in float32.
+    tolerance : float, optional
+        Of the residual, relative to the largest free velocity. Default: 1e-10 in float64, 1e-4 in float32.
     error_reduction : float
-        Fraction of an overlap, 0 to 1, that one step removes, at most at the recovery speed. The default 0 leaves
-        overlaps.
+        Fraction of an overlap, 0 to 1, that one step removes, at most at the recovery speed. Default: 0, overlaps stay.
     restitution_threshold : float
-        [m/s] Contacts that approach more slowly do not bounce, so that bodies come to rest. With `time_of_impact` those
-        that would rebound more slowly, and the threshold is at least ¼ g h.
+        Contacts that approach more slowly do not bounce, so that bodies come to rest [m/s]. With `time_of_impact` those
+        that would rebound more slowly, and the threshold is at least ¼ g h. Default: 1e-3.
     warm_start : bool
-        Start from the impulses of the previous step. With `time_of_impact` only the first solve of a step does.
+        Whether to start from the impulses of the previous step. With `time_of_impact` only the first solve of a step
+        does. Default: True.
     saddle_escape : bool
-        Gradients treat contacts that hold the loss back as separated where that makes the gradients larger
-        (docs/gradients.md). The motion is the same.
+        Whether gradients treat contacts that hold the loss back as separated where that makes the gradients larger
+        (docs/gradients.md). The motion is the same. Default: False.
+
+    Raises
+    ------
+    ValueError
+        A value may not be. The message names it and the fix.
+
+    Notes
+    -----
+    A world without a solution to the tolerance is flagged NOT_CONVERGED; `diagnostics.momentum_error` has its residual.
+    `diagnostics.iterations` counts factorizations, of the island that took the most. `sim.warm_start_hits` tells where
+    the warm start was right at the first factorization. docs/theory.md, §5.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), solver=ws.LCP(), device="cpu")
+    >>> sim.step(sim.state()).q.shape
+    (1, 6)
     """
 
     tolerance: float | None = None
