@@ -99,9 +99,7 @@ TABLES = ("docs/mjcf.md", "docs/urdf.md", "docs/usd.md", "docs/migration.md", "d
 STILL_LONG = (
     "docs/gradients.md",
     "docs/impact_gradients.md",
-    "docs/mujoco.md",
     "docs/optimisers.md",
-    "docs/stores.md",
 )
 
 
