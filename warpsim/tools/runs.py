@@ -153,8 +153,8 @@ def print_summary(summary: dict, console) -> None:
     console.print(table)
     console.print(
         "World-steps: steps times worlds. Real-time factor: simulated seconds of all worlds per second. "
-        "Momentum error: the solver's relative error, the worst of all steps and worlds. Flags: what went wrong, and in "
-        "how many worlds.",
+        "Momentum error: the solver's relative error, the worst of all steps and worlds. Flags: what went wrong, and "
+        "in how many worlds.",
         style="dim",
         highlight=False,
         soft_wrap=True,
