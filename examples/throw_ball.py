@@ -21,7 +21,7 @@ TARGET = np.array([0.0, 0.0, 0.5])
 DT, STEPS = 0.001, 800
 RADIUS, MASS = 0.15, 0.2
 # A soft ball: a bounce takes 60 steps, π sqrt(m/k). In a bounce of few steps the end of the flight depends on where
-# within a step the ball touches, and the exact gradient of that is of no use (docs/gradients.md).
+# within a step the ball touches, and the exact gradient of that is of no use (docs/gradients_contact.md).
 STIFFNESS = MASS * (np.pi / (60 * DT)) ** 2
 DAMPING = 0.1  # of a Gauss-Newton step at first [m² per (m/s)²]; by world ÷ 5 after a success, × 5 after a failure
 

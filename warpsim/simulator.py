@@ -106,7 +106,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         are near-rigid, in all contact (docs/mjcf.md). Stiffness that is given is kept. Default: False where steps
         resolve impacts, which are those of rigid contact, else True.
     contact_gradient : GradientFromDistance, optional
-        Derivatives see geoms before they touch; motions do not change (docs/gradients.md). Default: None, exact
+        Derivatives see geoms before they touch; motions do not change (docs/gradients_contact.md). Default: None, exact
         derivatives.
 
     Raises

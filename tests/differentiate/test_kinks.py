@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinks: the derivative is that of the side that docs/gradients.md names. One-sided differences against the gradient."""
+"""Kinks: the derivative is that of the side that docs/gradients_limits.md names. One-sided differences against the gradient."""
 
 import numpy as np
 import pytest

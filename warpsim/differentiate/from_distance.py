@@ -34,7 +34,7 @@ MOST_POINTS = 1024  # slots per world
 
 @dataclass(frozen=True)
 class GradientFromDistance:
-    """Derivatives of steps that see geoms before they touch (docs/gradients.md).
+    """Derivatives of steps that see geoms before they touch (docs/gradients_contact.md).
 
     Motions are the same to the last bit. Between bodies that do not touch, exact derivatives are 0. With this option
     they are not 0 while the bodies are nearer than `distance`.

@@ -81,7 +81,7 @@ class ShacLearner(Learner):
                 f"{self.task}: shac learns in softened contact, which SAP has and {short(solver)} has not; leave out "
                 "the solver, or give the task smooth={'solver': ws.SAP()}"
             )
-        # gradients of the true contact are useless beyond some ten steps (docs/gradients.md)
+        # gradients of the true contact are useless beyond some ten steps (docs/gradients_contact.md)
         softened = solver.smoothed(self.settings.smoothing)
         own = {"solver": None, "integrator": None, "options": {**options, "solver": softened}}
         return {"requires_grad": True, **smooth, **own}

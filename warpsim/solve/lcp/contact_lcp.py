@@ -43,7 +43,7 @@ class LCP(ContactModel):
         does. Default: True.
     saddle_escape : bool
         Whether gradients treat contacts that hold the loss back as separated where that makes the gradients larger
-        (docs/gradients.md). The motion is the same. Default: False.
+        (docs/gradients_limits.md). The motion is the same. Default: False.
 
     Raises
     ------
