@@ -95,9 +95,6 @@ LONG = {
 }
 # Tables of features, looked up and not read: their words do not count.
 TABLES = ("docs/mjcf.md", "docs/urdf.md", "docs/usd.md", "docs/migration.md", "docs/sensors.md", "benchmarks/README.md")
-# Pages that are still too long. To be emptied: whoever shortens a page takes it out.
-STILL_LONG = (
-)
 
 
 def test_no_page_is_longer_than_is_read():
@@ -107,7 +104,7 @@ def test_no_page_is_longer_than_is_read():
     for path in (ROOT / "README.md", ROOT / "benchmarks" / "README.md", *pages):
         name, text = path.relative_to(ROOT).as_posix(), path.read_text()
         words[name] = len((re.sub(r"^\|.*", "", text, flags=re.M) if name in TABLES else text).split())
-    longer = {name: count for name, count in words.items() if count > LONGEST and name not in (*LONG, *STILL_LONG)}
+    longer = {name: count for name, count in words.items() if count > LONGEST and name not in LONG}
     assert not longer, longer
 
 

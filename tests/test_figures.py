@@ -13,11 +13,6 @@ PAGES = [
     ROOT / "README.md",
     *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "api" not in path.relative_to(ROOT).parts),
 ]
-# Pages that still quote figures without a source. To be emptied: whoever mends a page takes it out.
-PENDING = {
-    f"docs/{name}.md"
-    for name in ("constraints contact_models device_code hydroelastic step training").split()
-}
 page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 
 # A link to a file of results, to the log of measurements or to a paper's findings, or the name of the test that holds the figure.
@@ -90,8 +85,6 @@ def test_pages_of_speeds_have_marked_parts(name):
 @page
 def test_measured_figures_name_their_source(path):
     """Each paragraph or table with a measured figure links to its file of results or to the log, or names its test."""
-    if path.relative_to(ROOT).as_posix() in PENDING:
-        pytest.skip("not yet")
     found = unsourced(path.read_text())
     assert not found, f"{len(found)} without a source:\n\n" + "\n\n".join(block[:300] for block in found)
 
