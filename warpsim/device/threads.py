@@ -22,6 +22,7 @@ from collections.abc import Callable
 import warp as wp
 
 from warpsim.base.other_names import reraise
+from warpsim.device.start import start_warp
 
 Method = typing.TypeVar("Method", bound=Callable[..., typing.Any])
 TURN = threading.RLock()
@@ -66,7 +67,7 @@ def alone(method: Method) -> Method:
     @functools.wraps(method)
     def call(*arguments, **named):
         with TURN:
-            wp.init()
+            start_warp()
             return method(*arguments, **named)
 
     return typing.cast(Method, call)

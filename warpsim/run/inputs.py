@@ -7,6 +7,7 @@ import warp as wp
 from warpsim.base.checks import choice, listed, number, numbers, positive, several, short, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import refuse_torch_gradient
+from warpsim.device.start import start_warp
 from warpsim.kernels.tree import joints
 from warpsim.model.model import JOINT_NQ, JointType, Model
 from warpsim.state import State
@@ -346,11 +347,13 @@ def dtype_called(dtype) -> str:
 
 def device_called(name):
     """The Warp device of this name. None: CUDA if there is a GPU, else the CPU."""
+    start_warp()
     try:
         return wp.get_preferred_device() if name is None else wp.get_device(name)
     except Exception as error:
         known = ", ".join(str(d) for d in wp.get_devices())
-        raise ValueError(f"no device {name!r} here; there are: {known}") from error
+        lacks = "" if wp.is_cuda_available() or "cuda" not in str(name) else " (Warp found no CUDA driver with a GPU)"
+        raise ValueError(f"no device {name!r} here{lacks}; there are: {known}") from error
 
 
 def _refuse_activations(model: Model, values: np.ndarray) -> None:

@@ -43,6 +43,7 @@ import warp as wp
 from warpsim import kernels
 from warpsim.base.checks import listed
 from warpsim.device.copies import PARTS, SCALARS, WARP, adjoints_of, block_of, copy, variant
+from warpsim.device.start import start_warp
 from warpsim.kernels.real import Entry
 
 ARCH = 90  # sm_90: H100, H200
@@ -159,7 +160,7 @@ def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compile
     searched for atomic instructions. So are modules with approximate divisions, which are searched for sines.
     """
     wp.config.log_level = wp.LOG_WARNING
-    wp.init()  # finds the folder of the kernel cache
+    start_warp()  # finds the folder of the kernel cache
     module = _modules()[name]
     module.options["block_dim"] = block_of(module.kernels.values())
     start = time.perf_counter()

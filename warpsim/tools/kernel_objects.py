@@ -39,6 +39,7 @@ from warpsim.base.checks import listed
 from warpsim.device import shipped
 from warpsim.device.copies import SCALARS
 from warpsim.device.cores import usable_cores
+from warpsim.device.start import start_warp
 from warpsim.kernels import cpu_target
 from warpsim.tools.kernel_modules import ADJOINTS, PREFIX, SMALL, build_all
 
@@ -86,7 +87,7 @@ def compile_module(name: str) -> Compiled:
     module = wp.get_module(name)
     digest, path, error, fresh, block = "", None, None, False, module.options["block_dim"]
     try:
-        wp.init()  # finds the folder of the kernel cache
+        start_warp()  # finds the folder of the kernel cache
         module.options["block_dim"] = 1  # that of the CPU
         digest = module.get_module_hash(1).hex()
         folder = pathlib.Path(wp.config.kernel_cache_dir) / module.get_module_identifier(1)

@@ -11,6 +11,7 @@ import warp as wp
 from warpsim.device.copies import WARP, block_of, load, modules_of
 from warpsim.device.interrupts import each_together
 from warpsim.device.ranges import listed
+from warpsim.device.start import start_warp
 from warpsim.differentiate.linearize import state_size
 from warpsim.simulator import Simulator
 from warpsim.solve.contact_solver import ContactSolver
@@ -96,7 +97,7 @@ def compile_for_gpus(
 
 def gpu_archs() -> list[int]:
     """Compute capabilities that Warp's compiler makes machine code for; empty if this Warp has no CUDA compiler."""
-    wp.init()
+    start_warp()
     return sorted(getattr(wp._src.context.runtime, "nvrtc_supported_archs", None) or ())
 
 
