@@ -623,22 +623,19 @@ def _quiet() -> None:
     mujoco.set_mju_user_warning(warn)
 
 
-COMMANDS = {
-    "run": Run,
-    "resume": Resume,
-    "replay": Replay,
-    "info": Info,
-    "view": View,
-    "bench": Bench,
-    "demo": Demo,
-    "tasks": Tasks,
-    "train": Train,
-    "play": Play,
-    "export": Export,
-    "identify": Identify,
-    "warm": Warm,
-    "devices": Devices,
+GROUPS: dict[str, dict[str, type]] = {
+    "Simulate": {"run": Run, "resume": Resume, "replay": Replay, "view": View, "demo": Demo},
+    "Robot files": {"info": Info, "identify": Identify},
+    "Learn": {"tasks": Tasks, "train": Train, "play": Play, "export": Export},
+    "This machine": {"devices": Devices, "warm": Warm, "bench": Bench},
 }
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
+HELP = "\n\n".join(
+    [
+        "warpsim COMMAND --help explains a command.",
+        *(f"{group}: {', '.join(commands)}." for group, commands in GROUPS.items()),
+    ]
+)
 
 
 def users_line(error: BaseException) -> str:
@@ -661,7 +658,7 @@ def main(args=None) -> int:
 
     _printable()
     try:
-        command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="warpsim", description=__doc__, args=args)
+        command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="warpsim", description=HELP, args=args)
         _quiet()
         from warpsim.device.interrupts import ended_by_signals  # imports Warp, which --help does not need
 
