@@ -129,6 +129,8 @@ def filled(text: str, page: pathlib.Path) -> str:
 
     def replace(match: re.Match) -> str:
         kind, what = match[2], match[3].strip()
+        if "<!-- " in match[4]:
+            raise ValueError(f"{page.name}: '<!-- {kind}: {what} -->' has no end before another mark begins")
         if kind in ("speeds", "trend"):
             known = speeds.fragments() if kind == "speeds" else trend.fragments()
             if what not in known:
@@ -137,8 +139,8 @@ def filled(text: str, page: pathlib.Path) -> str:
         else:
             try:
                 new = {"table": table, "source": link}[kind](what, page) if kind != "value" else value(what)
-            except KeyError as error:
-                raise KeyError(f"{page.name}, '{kind}: {what}': {error.args[0]}") from None
+            except (KeyError, ValueError, IndexError) as error:
+                raise ValueError(f"{page.name}, '{kind}: {what}': {error.args[0]}") from None
         return match[1] + new + match[5]
 
     parts = re.split(r"(^```.*?^```)", text, flags=re.M | re.S)  # code stays as it is
@@ -164,6 +166,8 @@ def main() -> None:
     parser.add_argument("--machine", help="of --add, as 'AMD EPYC'")
     parser.add_argument("--source", help="of --add: the file that tells how it was measured")
     arguments = parser.parse_args()
+    if arguments.check and arguments.add:
+        parser.error("--check writes nothing: leave out --add")
     if arguments.add:
         trend.add(*arguments.add, arguments.date, arguments.machine, arguments.source)
     wanted = written()

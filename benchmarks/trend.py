@@ -93,6 +93,8 @@ def add(figure: str, value: str, date: str | None, machine: str | None, source: 
         raise ValueError(
             f"--add needs --machine and --source (a file of the repository), not {machine!r} and {source!r}"
         )
+    if not (0 < float(value) < float("inf")) or "|" in machine:
+        raise ValueError(f"--add needs a finite number above 0 and a machine without '|', not {value} and {machine!r}")
     date = (datetime.date.fromisoformat(date) if date else datetime.date.today()).isoformat()
     line = {"figure": figure, "value": float(value), "date": date, "machine": machine, "source": source}
     HISTORY.write_text(text(_sorted([*recorded(), line])))

@@ -82,6 +82,12 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if (config.getoption("--slow") or config.getoption("--modules")) and not hasattr(config, "workerinput"):
+        part = config.getoption("keyword") or config.getoption("markexpr") or config.getoption("collectonly")
+        if part or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+            raise pytest.UsageError("--slow and --modules write lists of all tests: leave out -k, -m and paths")
+        if config.getoption("--slow") and config.getoption("--quick"):
+            raise pytest.UsageError("--slow measures what --quick leaves out: leave out --quick")
     if config.getoption("--bounds"):
         wp.config.mode = "debug"
         wp.config.kernel_cache_dir = str(pathlib.Path(wp.config.kernel_cache_dir) / "bounds")
@@ -120,19 +126,20 @@ def pytest_testnodedown(node, error):
     """A worker of pytest-xdist has ended."""
     found, told = node.config.stash.setdefault(FOUND, {}), getattr(node, "workeroutput", {})
     found["left"] = told.get("left", 0)  # the same in every worker
-    found["choice"] = told.get("choice", ())
+    found["choice"] = told.get("choice") or found.get("choice", ())
     found.setdefault("modules", []).extend(told.get("modules", ()))
 
 
-def pytest_terminal_summary(terminalreporter, config):
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
     found = config.stash.get(FOUND, {})
     if count := found.get("left", 0):
         terminalreporter.write_line(f"{count} tests left to make test-all")
-    if path := config.getoption("--slow"):
+    whole = exitstatus == pytest.ExitCode.OK
+    if (path := config.getoption("--slow")) and whole:
         names = selection.slow_cases({name: SECONDS[name] for name in found["choice"] if name in SECONDS})
         pathlib.Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
         terminalreporter.write_line(f"{path}: {len(names)} tests")
-    if path := config.getoption("--modules"):
+    if (path := config.getoption("--modules")) and whole:
         names = sorted(set(found.get("modules", ())))
         pathlib.Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
         terminalreporter.write_line(f"{path}: {len(names)} Warp modules")

@@ -125,8 +125,11 @@ def test_marked_parts(tmp_path):
     for wrong in ("value: none.md", "value: linearize.md 2", "value: linearize.md; row ant; column x", "value: linearize.md; row x; column step µs",
                   "value: linearize.md", "source: accuracy.csv", "speeds: x", "trend: x", "source: ../../../etc/passwd"):  # fmt: skip
         kind = wrong.split(":")[0]
-        with pytest.raises(KeyError):
+        with pytest.raises((KeyError, ValueError)):
             figures.filled(f"<!-- {wrong} --><!-- /{kind} -->", page)
+    open_mark = f"<!-- source: {name} -->\n\nprose\n\n<!-- source: {name} -->old<!-- /source -->"
+    with pytest.raises(ValueError, match=r"page\.md: '<!-- source: linearize\.md -->' has no end"):
+        figures.filled(open_mark, page)
 
 
 def test_every_marker_is_closed():

@@ -6,9 +6,9 @@ import dataclasses
 import signal
 import sys
 import time
-from typing import Literal
+from typing import Annotated, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, UseAppendAction
 
 from warpsim.base import checks
 
@@ -47,9 +47,9 @@ class Warm:
     """Also compile backward passes and Jacobians."""
     device: str | None = None
     """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
-    arch: tuple[int, ...] = ()
-    """Compile for GPUs of these compute capabilities instead, such as 80 90 for sm_80 and sm_90. This machine needs no
-    GPU; a machine with one, the same Warp and this kernel cache then compiles nothing of it."""
+    arch: Annotated[tuple[int, ...], UseAppendAction] = ()
+    """Compile for GPUs of this compute capability instead, such as 90 for sm_90; may be given several times. This
+    machine needs no GPU; a machine with one, the same Warp and this kernel cache then loads what was compiled."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision."""
     contact: Literal["sap", "convex", "compliant", "lcp", "mujoco", "none"] = "sap"

@@ -67,9 +67,10 @@ def compile_kernels(
 def compile_for_gpus(
     kernels: list[wp.Kernel], archs: list[int], workers: int, progress: Callable[[int], None] = lambda count: None
 ) -> tuple[int, int, int]:
-    """Compile the Warp modules of kernels to machine code of GPUs, into the kernel cache; no GPU is needed.
+    """Compile the Warp modules of kernels for GPUs, into the kernel cache; no GPU is needed.
 
-    `archs` are compute capabilities, such as 90 for sm_90. `progress` gets the number of modules that are ready.
+    Warp loads PTX where the driver is as new as its own CUDA toolkit, else machine code: both are made. `archs` are
+    compute capabilities, such as 90 for sm_90. `progress` gets the number of modules that are ready.
     Returns how many files were made, how many there are, and their bytes.
     """
     modules, made, files, ready = modules_of(kernels), [], [], 0
@@ -79,12 +80,16 @@ def compile_for_gpus(
         module.options["block_dim"] = block_of(module.kernels.values())  # known at compile time, part of the hash
         try:
             folder = pathlib.Path(wp.config.kernel_cache_dir) / module.get_module_identifier()
-            before = set(folder.glob("*.cubin"))
-            found = set(wp.compile_aot_module(module, arch=archs, use_ptx=False))
+            before = {*folder.glob("*.cubin"), *folder.glob("*.ptx")}
+            found = {
+                pathlib.Path(path)
+                for use_ptx in (False, True)
+                for path in wp.compile_aot_module(module, arch=archs, use_ptx=use_ptx)
+            }
         finally:
             module.options["block_dim"] = usual
-        files.extend(map(pathlib.Path, found))
-        made.extend(set(map(pathlib.Path, found)) - before)
+        files.extend(found)
+        made.extend(found - before)
 
     def done() -> None:
         nonlocal ready
@@ -115,16 +120,20 @@ def as_on_gpu(sim: Simulator) -> Iterator[None]:
     So do solvers that are made inside, as a first backward pass does.
     """
     solver, model, make = sim._step.solver, sim._step.device_model, SAPSolver.__init__
+    chosen = [solver]
 
     def made(solver, *size, **options):
         make(solver, *size, **options)
+        chosen.append(solver)
         _choose_as_on_gpu(solver)
 
-    model.lanes, SAPSolver.__init__ = model.lanes_by_share(), made
-    _choose_as_on_gpu(solver)
     try:
+        model.lanes, SAPSolver.__init__ = model.lanes_by_share(), made
+        _choose_as_on_gpu(solver)
         yield
     finally:
-        model.lanes, solver.lanes, SAPSolver.__init__ = {}, WARP, make
-        if isinstance(solver, SAPSolver):
-            solver.as_on_gpu = False
+        model.lanes, SAPSolver.__init__ = {}, make
+        for solver in chosen:
+            solver.lanes = WARP
+            if isinstance(solver, SAPSolver):
+                solver.as_on_gpu = False
