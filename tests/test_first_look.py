@@ -215,17 +215,16 @@ b.add_joint("ball", "free")
 sim = ws.Simulator(b.build(), device="cpu")
 sim.step(sim.state())
 """
-DRIVER = "Warp CUDA warning: Could not find or load the NVIDIA CUDA driver"  # printed by Warp's native code
 
 
 def lines(program: str, folder, **environment) -> list[str]:
     done = python(program, folder, **environment)
     assert done.returncode == 0, done.stderr
-    return [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith(DRIVER)]
+    return (done.stdout + done.stderr).splitlines()
 
 
 def test_warp_is_quiet_unless_asked(tmp_path):
-    """A step prints nothing; Warp's banner and module lines come back by WARPSIM_VERBOSE=1, by a level that the user set, before
+    """A step prints nothing, also where there is no CUDA driver; Warp's banner and module lines come back by WARPSIM_VERBOSE=1, by a level that the user set, before
     or after, and by `wp.init()` before."""
     assert lines(STEP, tmp_path) == []
     assert lines("import warp as wp\n" + STEP, tmp_path) == []
