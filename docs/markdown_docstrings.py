@@ -7,9 +7,11 @@ sections of ENTRIES list `name : type` lines, each with an indented meaning; the
 `docs/page.md` in prose is a link. Nothing else of reStructuredText is read in docstrings: its characters are escaped.
 """
 
+import inspect
 import re
 import textwrap
 
+LISTED = 6  # members from which on a class has a table of them
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.M)
 ENTRIES = ("Parameters", "Returns", "Raises", "Warns", "Attributes")
 ENTRY = re.compile(r"^(\S.*?) {2,}(\S.*)$")
@@ -92,12 +94,35 @@ def converted(text: str) -> list[str]:
     return out
 
 
+def summary(name: str, cls: type, inherited: bool) -> list[str]:
+    """A table of the methods and properties of a class, each with the first sentence of its docstring."""
+    rows = []
+    for member, found in inspect.getmembers(cls):
+        text = inspect.getdoc(found) if callable(found) or isinstance(found, property) else None
+        if text and not member.startswith("_") and (inherited or member in vars(cls)):
+            kind = "attr" if isinstance(found, property) else "meth"
+            first = " ".join(text.split("\n\n")[0].split())
+            rows += [f"    * - :py:{kind}:`~{name}.{member}`", f"      - {inline(first)}"]
+    if len(rows) < 2 * LISTED:
+        return []
+    return [".. rubric:: Methods and properties", "", ".. list-table::", "    :widths: 30 70", "", *rows, ""]
+
+
 def process(app, what, name, obj, options, lines) -> None:
-    """Sphinx's hook: replace the lines of a docstring in place."""
+    """Sphinx's hook: replace the lines of a docstring in place; large classes get a table of their members."""
     lines[:] = converted("\n".join(lines))
+    if what == "class" and isinstance(obj, type):
+        first = next((k for k, line in enumerate(lines) if line.startswith(".. rubric::")), len(lines))
+        lines[first:first] = summary(name, obj, "inherited-members" in options)
+
+
+def short_types(app, what, name, obj, options, signature, returns):
+    """Sphinx's hook: names of types as `help()` shows them."""
+    return tuple(text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (signature, returns))
 
 
 def setup(app) -> dict:
     """Register with Sphinx."""
     app.connect("autodoc-process-docstring", process)
+    app.connect("autodoc-process-signature", short_types)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
