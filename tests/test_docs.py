@@ -39,7 +39,7 @@ def test_public_names_exist(path):
         "diagnostics",
     }:
         assert hasattr(ws.Simulator, name), f"sim.{name}"
-    for name in set(re.findall(r"(?<!\.)\bmodel\.([a-z_]\w*)\b(?!\*)", text)) - {"xml", "usd", "urdf", "py"}:
+    for name in set(re.findall(r"(?<!\.)\bmodel\.([a-z_]\w*)\b(?!\*)", text)) - {"xml", "usd", "urdf", "py", "md"}:
         assert hasattr(ws.Model, name) or name in ws.Model.__dataclass_fields__, f"model.{name}"
     for cls, options in re.findall(r"\bws\.(SAP|Compliant|LCP|Variational)\(([^()]*)\)", text):
         for option in re.findall(r"(\w+)=", options):
