@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | test | test-all | lint | types | docs | bench | wheel | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
+#   make demo | test | test-all | lint | types | docs | bench | wheel | sdist | release | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
 # Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), DEMO_ARGS (as --no-open), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
@@ -21,7 +21,7 @@ NO_COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
 SETUP_LINE := -I warpsim/tools/setup_line.py
 INSTALL := $(BIN)/python $(SETUP_LINE) packages -m pip install --disable-pip-version-check $(NO_COMPILE)
 
-.PHONY: demo test test-all lint types docs docs-nightly docs-links bench wheel cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
+.PHONY: demo test test-all lint types docs docs-nightly docs-links bench wheel sdist release cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 # myosuite 3 comes without its models.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld "myosuite<3" brax mjlab
@@ -53,6 +53,10 @@ $(VENV)/bench.stamp: $(BIN)/python pyproject.toml
 
 $(VENV)/docs.stamp: $(BIN)/python pyproject.toml
 	@$(INSTALL) -e ".[docs]"
+	@touch $@
+
+$(VENV)/release.stamp: $(BIN)/python pyproject.toml
+	@$(INSTALL) -e ".[release]"
 	@touch $@
 
 $(VENV)/cuda.stamp: $(VENV)/demo.stamp
@@ -102,6 +106,14 @@ bench: $(VENV)/bench.stamp
 wheel: $(VENV)/test.stamp
 	$(BIN)/python -m warpsim.tools.kernel_objects --out build/objects
 	WARPSIM_OBJECTS=build/objects $(BIN)/python -m hatchling build -t wheel -d dist
+
+# The source distribution, and from it, in an environment of its own, the wheel for all platforms; in dist.
+sdist: $(VENV)/release.stamp
+	$(BIN)/python -m build --outdir dist .
+
+# All that a release uploads, in dist, with its metadata checked.
+release: wheel sdist
+	$(BIN)/twine check --strict dist/*
 
 cuda-check: $(VENV)/demo.stamp
 	$(BIN)/python -m warpsim.tools.kernel_modules $(CUDA_ARGS)

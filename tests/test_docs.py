@@ -139,12 +139,15 @@ def test_help_names_the_formats_that_load_accepts(command, capsys):
 
 
 def test_versions_agree():
-    """The version of the package, of its metadata, of README and of the changelog."""
+    """The version of the package, of its metadata, of README, of CITATION.cff and of the changelog, the last two with one date."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert version == ws.__version__
     assert f"Version {version} is early" in (ROOT / "README.md").read_text()
-    sections = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
-    assert version in sections and set(sections[: sections.index(version)]) <= {"Unreleased"}
+    sections = re.findall(r"^## (\S+)(?: — (\S+))?$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    (of_version, date), *before = [*reversed(sections[: [name for name, _ in sections].index(version) + 1])]
+    assert of_version == version and before in ([], [("Unreleased", "")])
+    cited = re.findall(r"^(?:version|date-released): (\S+)$", (ROOT / "CITATION.cff").read_text(), flags=re.M)
+    assert cited == [version, date]
 
 
 def test_quickstart_names_what_the_gallery_makes():

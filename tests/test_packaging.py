@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 
@@ -175,6 +176,24 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     sources = {f"warpsim/{path.relative_to(ROOT)}" for path in (ROOT / "kernels").rglob("*.py")}
     sources |= {str(path.relative_to(ROOT)) for path in (ROOT / "warpsim").rglob("*.py")}
     assert sources <= set(names)
+
+
+def test_source_distribution_builds_the_wheel(wheel, tmp_path):
+    """It holds what the wheel is built from in less than 4 MB, and the wheel built from it has the same files, bit for bit."""
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
+    subprocess.run([*command, "-t", "sdist"], cwd=ROOT, check=True, capture_output=True)
+    (path,) = tmp_path.glob("*.tar.gz")
+    assert path.name == f"warpsim-{ws.__version__}.tar.gz" and path.stat().st_size < 4e6
+    with tarfile.open(path) as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = tmp_path / f"warpsim-{ws.__version__}"
+    tops = {"warpsim", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "CITATION.cff", "hatch_build.py"}
+    assert {item.name for item in folder.iterdir()} == tops | {"PKG-INFO", "pyproject.toml", ".gitignore"}
+    subprocess.run([*command, "-t", "wheel"], cwd=folder, check=True, capture_output=True)
+    own, expected = zipfile.ZipFile(next(tmp_path.glob("*.whl"))), zipfile.ZipFile(wheel)
+    assert {name: own.read(name) for name in own.namelist()} == {
+        name: expected.read(name) for name in expected.namelist()
+    }
 
 
 @pytest.mark.always

@@ -30,7 +30,7 @@ _MODULES = {name: f"{home}.{name}" for home, name in _IMPORTS if name in ("robot
 _ADAPTERS = {name: f"{home}.{name}" for home, name in _IMPORTS if name in ("torch", "jax", "envs")}
 _HOME = {name: home for home, name in _IMPORTS if name not in _MODULES | _ADAPTERS}
 __all__ = [*_HOME, *_MODULES]  # noqa: PLE0604 (names)
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _hushed = False
 
