@@ -9,7 +9,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 # Which rows of a result the short table shows.
 SHORT = {"bench.json": (1, 4096), "bench_h200.json": (8192, 65536)}
 ROBOTS = ("humanoid", "ant")
-HEAD = "| robot | worlds | hardware | warpsim, steps/s | times mujoco_warp | times MuJoCo C, one thread |\n|---|---|---|---|---|---|\n"
+HEAD = "| robot | worlds | hardware | warpsim, steps/s | speed relative to mujoco_warp | speed relative to MuJoCo C on one thread |\n|---|---|---|---|---|---|\n"
 
 
 def speeds(name: str) -> dict[tuple[str, int], dict[str, float]]:

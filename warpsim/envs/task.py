@@ -111,7 +111,7 @@ class Task:
 
     Notes
     -----
-    A term is a function of a `View`: `lambda s: s.q[:, 1]`. docs/envs.md
+    A term is a function of a `View`: `lambda s: s.q[:, 1]`. docs/own_tasks.md
 
     Examples
     --------
