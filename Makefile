@@ -85,14 +85,14 @@ lint: $(VENV)/test.stamp
 types: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks.public_types
 
-# The site in build/site: a warning is an error, links and anchors between pages are checked.
+# The site in build/site: a warning is an error, links and anchors between pages are checked. Tutorials show stored outputs (docs/stored_outputs.py).
 SPHINX = $(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/doctrees
 docs: $(VENV)/docs.stamp
 	$(SPHINX) -b html . build/site
 
-# The same with the tutorials run and their output shown.
+# The same with the tutorials run.
 docs-nightly: $(VENV)/docs.stamp
-	@$(INSTALL) -e ".[docs,train]"
+	@$(INSTALL) -e ".[docs,train,export,show,cluster]"
 	DOCS_EXECUTE=force $(SPHINX) -E -b html . build/site
 
 # Links that leave the site; asks every one of them.

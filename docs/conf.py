@@ -2,8 +2,8 @@
 """Sphinx configuration of the documentation: `make docs`.
 
 The source folder is the root of the repository, so that a link from one page to another is the same in a checkout and
-on the site. `include_patterns` says which of its Markdown files are pages. `DOCS_EXECUTE=force` runs the tutorials and
-shows what they print (`make nightly`).
+on the site. `include_patterns` says which of its Markdown files are pages. The tutorials have stored outputs
+(`stored_outputs`); `DOCS_EXECUTE=force` runs them instead (`make docs-nightly`).
 """
 
 import os
@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
     "markdown_docstrings",
+    "stored_outputs",
 ]
 root_doc = "docs/index"
 include_patterns = [

@@ -10,8 +10,10 @@ import sys
 
 import pytest
 
+from docs.stored_outputs import cells, outputs_of, pages, stored
+
 ROOT = pathlib.Path(__file__).parents[1]
-TUTORIALS = sorted(path for path in (ROOT / "docs" / "tutorials").glob("*.md") if path.stem != "index")
+TUTORIALS = pages()
 NEEDS = {"training": ("gymnasium", "torch", "rsl_rl")}
 
 
@@ -25,10 +27,6 @@ def run(program: str, folder: pathlib.Path) -> str:
     return done.stdout
 
 
-def cells(path: pathlib.Path) -> list[str]:
-    return re.findall(r"```{code-cell} python\n(.*?)```", path.read_text(), flags=re.S)
-
-
 def test_tutorials_are_text_notebooks():
     """Each tutorial has a notebook's head, cells, and a line in the index."""
     index = (ROOT / "docs" / "tutorials" / "index.md").read_text()
@@ -36,6 +34,20 @@ def test_tutorials_are_text_notebooks():
     for path in TUTORIALS:
         assert path.read_text().startswith("---\nfile_format: mystnb\n"), path
         assert cells(path) and f"]({path.name})" in index, path
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_stored_outputs_are_of_these_cells(path):
+    """The site shows outputs of the cells that a page has: else `python -m docs.stored_outputs NAME`."""
+    assert [cell["source"] for cell in stored(path)] == cells(path)
+    assert any(cell["outputs"] for cell in stored(path))
+
+
+def test_stored_outputs_are_small_and_of_pages():
+    """Their files have 1.5 MB together, one for each tutorial."""
+    files = sorted(outputs_of(TUTORIALS[0]).parent.iterdir())
+    assert files == [outputs_of(path) for path in TUTORIALS]
+    assert sum(path.stat().st_size for path in files) < 1_500_000
 
 
 @pytest.mark.slow
