@@ -85,10 +85,12 @@ lint: $(VENV)/test.stamp
 types: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks.public_types
 
-# The site in build/site: a warning is an error, links and anchors between pages are checked. Tutorials show stored outputs (docs/stored_outputs.py).
+# The site in build/site: a warning is an error, links and anchors between pages are checked, and searches find their pages.
+# Tutorials show stored outputs (docs/stored_outputs.py).
 SPHINX = $(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/doctrees
 docs: $(VENV)/docs.stamp
 	$(SPHINX) -b html . build/site
+	$(BIN)/python docs/check_search.py build/site
 
 # The same with the tutorials run.
 docs-nightly: $(VENV)/docs.stamp

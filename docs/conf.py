@@ -66,6 +66,7 @@ html_title = f"warpsim {release}"
 html_static_path = ["static"]
 html_css_files = ["warpsim.css"]
 html_extra_path = ["site_root"]  # a page at the root that leads to docs/index.html
+html_search_scorer = str(ROOT / "docs" / "scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"sidebar_hide_name": False, "navigation_with_keys": True}
