@@ -556,7 +556,7 @@ def _mesh(solid, o, d):
     edge1, edge2 = vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]]
     outward = np.cross(edge1, edge2)
     outward /= np.maximum(np.sqrt(_dot(outward, outward)), 1e-15)[:, None]
-    for face, ray in _candidates(rays, *_bounds(corners[faces]).swapaxes(0, 1)):
+    for face, ray in _candidates(rays, *_bounds(corners, faces)):
         e1, e2, along = edge1[face], edge2[face], flat_d[ray]
         p = np.cross(along, e2)
         det = _dot(p, e1)
@@ -580,7 +580,7 @@ def _candidates(rays, low, high):
     """
     near = np.flatnonzero(((rays >= low.min(axis=0)) & (rays <= high.max(axis=0))).all(axis=1))
     rays = rays[near]
-    count = max(1, int(np.sqrt(len(rays)) / 4))
+    count = max(1, int(np.sqrt(len(rays)) / (4 if len(low) < len(rays) else 1)))  # small faces: a ray per cell
     edges = [np.sort(rays[:, k])[:: max(1, len(rays) // count)] for k in (0, 1)]
 
     def cell(values, k: int) -> np.ndarray:
@@ -623,7 +623,8 @@ def _flatten(o, d, vertices):
     return (d @ basis) / ahead[:, None], ((vertices - o[0]) @ basis) / np.where(depth > 1e-6, depth, np.nan)[:, None]
 
 
-def _bounds(corners):
-    """Lower, upper corners `(faces, 2, 2)` of projected faces `(faces, 3, 2)`; infinite for a face behind the eye."""
-    low, high = corners.min(axis=1), corners.max(axis=1)
-    return np.stack([np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)], axis=1)
+def _bounds(corners, faces):
+    """Lower and upper corners `(faces, 2)` of faces of projected `corners (n, 2)`; infinite if behind the eye."""
+    a, b, c = corners[faces[:, 0]], corners[faces[:, 1]], corners[faces[:, 2]]
+    low, high = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
