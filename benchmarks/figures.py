@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measured figures in pages, taken from the files of results.
 
-    python -m benchmarks.figures            # write the marked parts of all pages, results/speeds.md and results/history.jsonl
+    python -m benchmarks.figures            # write the marked parts of all pages, results/speeds.md, results/history.jsonl; draw pictures
     python -m benchmarks.figures --check    # exit code 1 where something is not up to date
     python -m benchmarks.figures --add "wheel, MB" 8.1 --date 2026-11-29 --machine "AMD EPYC" --source benchmarks/LOG.md
 
@@ -15,6 +15,7 @@ A page marks the place of a figure by two HTML comments, `<!-- KIND: WHAT -->` a
 
 FILE lies in benchmarks/results, or is a path from the root of the checkout. R is the first cells of a row, joined by " / ". `row` and `column`
 may occur several times. `tests/test_figures.py` compares the pages with the results.
+Pictures of results (`benchmarks/evidence.py`) are drawn where the results have changed.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import pathlib
 import re
 import sys
 
-from benchmarks import speeds, trend
+from benchmarks import evidence, speeds, trend
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -176,7 +177,12 @@ def main() -> None:
         print(path.relative_to(ROOT), "is not up to date" if arguments.check else "written")
         if not arguments.check:
             path.write_text(wanted[path])
-    sys.exit(1 if arguments.check and stale else 0)
+    pictures = evidence.stale()
+    for name in pictures:
+        print(f"docs/pictures/{name}.svg is not up to date" if arguments.check else f"docs/pictures/{name}.svg drawn")
+        if not arguments.check:
+            evidence.write(name)
+    sys.exit(1 if arguments.check and (stale or pictures) else 0)
 
 
 if __name__ == "__main__":

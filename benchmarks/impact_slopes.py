@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The slope of an outcome by the start, through an impact, against the step length: with `time_of_impact`, without, and in
-other engines. Draws the figure of docs/impact_gradients.md.
+other engines. `python -m benchmarks.figures` draws the figure of docs/impact_gradients.md from the results (`benchmarks/evidence.py`).
 
-    python -m benchmarks.impact_slopes [--peers PYTHON …] [--quick] [--out FOLDER] [--figure docs/pictures/impact_slopes.svg]
-    python -m benchmarks.impact_slopes --draw [--out FOLDER] [--figure FILE]      # the figure and the table, from the file alone
+    python -m benchmarks.impact_slopes [--peers PYTHON …] [--quick] [--out FOLDER]
 
 Scenes of `benchmarks.impacts`: `stick`, a ball that falls with a horizontal velocity, lands and rolls on (slope: x at the end
 by the height of the fall; the true one is a formula), and `bump`, a ball that rolls over a bump and lands behind it (slope: x by the
@@ -17,6 +16,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ FINE = 5e-4  # [s] steps of the reference
 TEETH = (0.18, 0.22, 241)  # heights of the left picture [m]
 SCENES = {"stick": impact_scenes.sticking_ball, "bump": impact_scenes.bump}
 OWN = {"warpsim, time_of_impact=False": "off", "warpsim, time_of_impact=True": "on"}
-COMMAND = "python -m benchmarks.impact_slopes --peers PYTHON … --out benchmarks/results --figure docs/pictures/impact_slopes.svg"
+COMMAND = "python -m benchmarks.impact_slopes --peers PYTHON … --out benchmarks/results"
 
 
 def problem(scene: impact_scenes.Scene, p: np.ndarray, steps) -> dict:
@@ -158,17 +158,13 @@ def report(result: dict) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def draw(result: dict, path: pathlib.Path) -> None:
-    """Left: the outcome against the start, with its teeth. Right: slope over true slope against the step length."""
-    matplotlib = import_or_explain("matplotlib", "show")
-    from matplotlib.figure import Figure
-
-    matplotlib.rcParams["svg.hashsalt"] = "warpsim"  # the same file on every run
+def drawn(result: dict) -> Any:
+    """A figure. Left: the outcome against the start, with its teeth. Right: slope over true slope against the step length."""
     off, on = OWN
     colors = {off: "#c4473a", on: "#2f6fb0"}
     shown = {off: "o", on: "o", "MJX, jax.jvp": "s", "Newton, semi-implicit": "^"}
     colors |= {"MJX, jax.jvp": "#7a5aa6", "Newton, semi-implicit": "#4f9a5b"}
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    figure = import_or_explain("matplotlib.figure", "show").Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     curves = result["teeth"]
     height = 100 * np.array(curves["height"])
@@ -193,7 +189,7 @@ def draw(result: dict, path: pathlib.Path) -> None:
     right.set_title("slope by the height: median and 5 to 95 % of the starts")
     right.legend(loc="lower center", ncols=2, fontsize=9)
     right.set_ylim(-22.0, 5.0)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return figure
 
 
 def main() -> int:
@@ -201,30 +197,25 @@ def main() -> int:
     parser.add_argument("--peers", nargs="+", default=[], metavar="PYTHON")
     parser.add_argument("--starts", type=int, default=impacts.STARTS)
     parser.add_argument("--quick", action="store_true", help="6 starts, 10 and 5 ms")
-    parser.add_argument("--draw", action="store_true", help="measure nothing")
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--figure", type=pathlib.Path)
     arguments = parser.parse_args()
     steps, starts = (STEPS[:2], 6) if arguments.quick else (STEPS, arguments.starts)
     stored = arguments.out and arguments.out / "impact_slopes.json"
     result = json.loads(stored.read_text()) if stored and stored.exists() else {"peers": {}}
-    if not arguments.draw:
-        scenes = {name: make() for name, make in SCENES.items()}
-        found = {name: measure_own(scene, scene.starts(starts), steps) for name, scene in scenes.items()}
-        problems = {name: problem(scene, scene.starts(starts), steps) for name, scene in scenes.items()}
-        peers = result["peers"] if result.get("starts") == starts and result.get("steps") == list(steps) else {}
-        for python in arguments.peers:
-            peers = peers | measure_peers(python, problems)
-        result = {"scenes": found, "peers": peers, "steps": list(steps), "starts": starts, "teeth": teeth(STEPS[0])}
-        result["machine"] = machine(impacts.wp.get_device("cpu"))
+    scenes = {name: make() for name, make in SCENES.items()}
+    found = {name: measure_own(scene, scene.starts(starts), steps) for name, scene in scenes.items()}
+    problems = {name: problem(scene, scene.starts(starts), steps) for name, scene in scenes.items()}
+    peers = result["peers"] if result.get("starts") == starts and result.get("steps") == list(steps) else {}
+    for python in arguments.peers:
+        peers = peers | measure_peers(python, problems)
+    result = {"scenes": found, "peers": peers, "steps": list(steps), "starts": starts, "teeth": teeth(STEPS[0])}
+    result["machine"] = machine(impacts.wp.get_device("cpu"))
     text = report(result)
     print(text)
     if stored:
         short = json.loads(json.dumps(result), parse_float=lambda x: float(f"{float(x):.7g}"))
         stored.write_text(json.dumps(short) + "\n")
         stored.with_suffix(".md").write_text(text)
-    if arguments.figure:
-        draw(result, arguments.figure)
     return 0
 
 

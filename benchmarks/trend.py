@@ -7,6 +7,7 @@ Each line is a value with its figure, date, machine and source. `python -m bench
 import datetime
 import json
 import pathlib
+import re
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -100,6 +101,12 @@ def add(figure: str, value: str, date: str | None, machine: str | None, source: 
     HISTORY.write_text(text(_sorted([*recorded(), line])))
 
 
+def release_of(date: str) -> str:
+    """The version whose release holds the code of a day: the first on that day or later."""
+    dated = re.findall(r"^## (\S+) — (\S+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    return next((version for version, day in reversed(dated) if day >= date), "unreleased")
+
+
 def fragments() -> dict[str, str]:
     """The tables by name: a row per day and machine, a column per figure."""
     lines, found = renewed(), {}
@@ -109,12 +116,13 @@ def fragments() -> dict[str, str]:
             for line in lines
             if line["figure"] in formats
         }
-        rows = [["date", "machine", *formats], ["---"] * (len(formats) + 2)]
+        rows = [["date", "version", "machine", *formats], ["---"] * (len(formats) + 3)]
         for date, machine in sorted({key[:2] for key in own}):
             values = [own.get((date, machine, figure)) for figure in formats]
             rows.append(
                 [
                     date,
+                    release_of(date),
                     machine,
                     *("" if x is None else f"{x:{form}}" for x, form in zip(values, formats.values(), strict=True)),
                 ]

@@ -3,10 +3,11 @@
 
 import pathlib
 import re
+import shutil
 
 import pytest
 
-from benchmarks import figures, trend
+from benchmarks import evidence, figures, trend
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [
@@ -72,6 +73,35 @@ def test_pages_and_results_agree():
     """Marked parts of pages, the table of speeds and the history are what `python -m benchmarks.figures` makes of the results."""
     stale = [path.relative_to(ROOT).as_posix() for path, text in figures.written().items() if path.read_text() != text]
     assert not stale, f"run `python -m benchmarks.figures`: {stale}"
+
+
+def test_pictures_and_results_agree():
+    """Each picture of results shows the results as they are, takes less than 60 kB, and stands on a page."""
+    assert not evidence.stale(), f"run `python -m benchmarks.figures`: {evidence.stale()}"
+    pages = "".join(path.read_text() for path in figures.pages())
+    for name in evidence.PICTURES:
+        assert (evidence.FOLDER / f"{name}.svg").stat().st_size < 6e4 and f"(pictures/{name}.svg)" in pages
+
+
+def test_a_picture_of_older_results_is_found(tmp_path, monkeypatch):
+    """A picture is stale once a file of its results changes, and is drawn anew from the new one."""
+    shutil.copytree(evidence.RESULTS, tmp_path / "results")
+    monkeypatch.setattr(evidence, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(evidence, "FOLDER", tmp_path)
+    shutil.copy(ROOT / "docs" / "pictures" / "bits.svg", tmp_path)
+    assert "bits" not in evidence.stale()
+    text = (tmp_path / "results" / "bits.json").read_text()
+    (tmp_path / "results" / "bits.json").write_text(text.replace("true", "false", 1))
+    assert "bits" in evidence.stale()
+    assert ">9/10<" in evidence.write("bits").read_text() and "bits" not in evidence.stale()
+
+
+@pytest.mark.parametrize(
+    "date, version", [("2026-11-20", "0.2.0"), ("2026-11-29", "0.2.0"), ("2999-01-01", "unreleased")]
+)
+def test_release_of_a_day(date, version):
+    """The code of a day is in the first release on that day or later."""
+    assert trend.release_of(date) == version
 
 
 @pytest.mark.parametrize(
