@@ -63,7 +63,7 @@ def gripper() -> tuple[ws.Trajectory, dict]:
     sim = ws.Simulator(model, dt=h, device="cpu", dtype="float64")
     force = grip(h * np.arange(450), low=0.7, period=1.5, duty=0.5)
     trajectory = sim.rollout(sim.state(spatula_start(model)), np.stack([force, -force], axis=-1)[:, None])
-    return trajectory, {"follow": False, "camera": Camera((0.75, -0.28, 0.42), (0.31, 0.0, 0.235), 22.0)}
+    return trajectory, {"follow": False, "camera": Camera((0.6, -0.28, 0.4), (0.21, 0.0, 0.245), 24.0)}
 
 
 def jar() -> tuple[ws.Trajectory, dict]:
