@@ -169,3 +169,10 @@ def test_nothing_that_is_complete_is_listed_as_lacking():
 def test_help_shows_short_types(item):
     """`help` prints the names of types as the source has them, not what they stand for."""
     assert "numpy._typing" not in str(inspect.signature(item)) and "warpsim." not in str(inspect.signature(item))
+
+
+def test_help_of_a_model_lists_every_field():
+    """`help(ws.Model)` has a line with shape and type for each field, in the order of the fields."""
+    section = ws.Model.__doc__.split("Attributes\n    ----------\n")[1].split("\n\n")[0]
+    heads = re.findall(r"^    (\S.*) : \S", section, flags=re.M)
+    assert ", ".join(heads).split(", ") == list(ws.Model.__dataclass_fields__)

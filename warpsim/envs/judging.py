@@ -7,6 +7,7 @@ import numpy as np
 
 from warpsim.envs.task import Task
 from warpsim.envs.vector_env import VectorEnv
+from warpsim.model.model import JointType
 from warpsim.state.trajectory import Trajectory
 
 EPISODES = 10  # number of episodes that evaluate a policy
@@ -49,7 +50,9 @@ class Judge:
         return VectorEnv(self.kind, worlds, autoreset=autoreset, **self.options, **self.changes)
 
     def evaluate(self, episodes: int = EPISODES, record: int = 0, stops=()) -> dict:
-        """Returns, distances [m] along x and lengths of the first episode of `episodes` worlds, and share of successes.
+        """Returns and lengths of the first episode of `episodes` worlds, and the share of successes.
+
+        Where the first joint is a free joint or a slide, also the distances [m] along the first coordinate.
 
         With `record`, a `Trajectory` of that many worlds is returned too. A nonempty `stops` ends the evaluation early
         with the results so far.
@@ -75,8 +78,9 @@ class Judge:
                 live = live & ~host(terminated | truncated)
                 if not live.any() or stops:
                     break
-        found = {"returns": total.tolist(), "distances": (end - start).tolist(), "lengths": length.tolist()}
-        found |= {"return": float(total.mean()), "distance": float((end - start).mean())}
+        found = {"returns": total.tolist(), "lengths": length.tolist(), "return": float(total.mean())}
+        if env.sim.model.joint_type[0] in (JointType.FREE, JointType.SLIDE):
+            found |= {"distances": (end - start).tolist(), "distance": float((end - start).mean())}
         found |= {"success": float(good.mean())} if env.task.success else {}
         found |= {"measures": {n: x / length.sum() for n, x in measured.items()}} if measured else {}
         if record:

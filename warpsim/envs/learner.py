@@ -16,6 +16,7 @@ from warpsim.base.checks import whole
 from warpsim.base.errors import Diverged
 from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import changes_for, learning_changes, learning_settings
+from warpsim.device.start import start_warp
 from warpsim.envs.judging import EPISODES, Judge
 from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.vector_env import VectorEnv
@@ -37,6 +38,7 @@ class World:
     """
 
     def __init__(self, device):
+        start_warp()
         if device != "cpu" and wp.is_cuda_available() and not torch.cuda.is_available():
             raise ValueError(
                 "torch is without CUDA here, and warp has it; give the device cpu, or install torch with CUDA"

@@ -438,6 +438,7 @@ def play(source, *, task=None, device=None, **options) -> dict:
     Returns
     -------
     dict
-        `returns`, `distances` and `lengths` of the episodes, and the means `return` and `distance`.
+        `returns` and `lengths` of the episodes, and the mean `return`. Where the first joint is free or a slide, also
+        `distances` along the first coordinate [m] and their mean `distance`.
     """
     return play_policy(judge_of(source, task=task, device=device), **options)

@@ -171,12 +171,298 @@ class Model(NamesOfModel):
 
     Make one with `ws.load` or `ws.ModelBuilder`.
 
+    Attributes
+    ----------
+    name : str
+        Name of the model.
+    timestep : float
+        Time step of the file [s].
+    gravity : array (3,)
+        Gravity [m/s²], world axes.
+    q0 : array (nq,)
+        Initial positions [m, rad, quaternions]. A hinge or slide at its q0 leaves its link at the joint pose.
+    body_names : tuple of str
+        Names of the bodies.
+    body_parent : array (nbody,) of int
+        Parent body; −1 is the world.
+    body_link : array (nbody,) of int
+        The link that carries the body.
+    body_mass : array (nbody,)
+        Mass [kg].
+    body_com : array (nbody, 3)
+        Center of mass (COM) [m], body axes.
+    body_inertia : array (nbody, 3, 3)
+        Inertia about the COM [kg m²], body axes.
+    joint_names : tuple of str
+        Names of the joints.
+    joint_type : array (njoint,) of int
+        `JointType`.
+    joint_body, joint_link : array (njoint,) of int
+        The body and the link that the joint moves.
+    joint_q, joint_v : array (njoint,) of int
+        First coordinate in q, and first degree of freedom in v.
+    joint_pose : array (njoint, 7)
+        Joint frame in the previous link [m].
+    joint_anchor : array (njoint, 3)
+        Origin of the joint frame in the joint's own link [m].
+    joint_axis : array (njoint, 3)
+        Unit axis in the joint frame.
+    joint_limited : array (njoint,) of bool
+        Whether the joint has limits.
+    joint_range : array (njoint, 2)
+        Limits [rad, m]. For a ball joint the second value is the largest angle of rotation.
+    joint_stiffness, joint_damping, joint_armature : array (nv,)
+        Spring [N m/rad, N/m], damping [N m s/rad, N s/m] and armature [kg m², kg] of each degree of freedom.
+    joint_friction : array (nv,)
+        Largest dry friction [N m, N].
+    joint_reference : array (nv,)
+        Rest position of the spring [rad, m]; a rotation vector for ball and free joints.
+    link_type : array (nlink,) of int
+        `JointType`.
+    link_parent, link_joint, link_body : array (nlink,) of int
+        Parent link; joint, −1 for a fixed link; body that the link belongs to.
+    link_pose : array (nlink, 7)
+        Pose in the parent link at q0 [m]; fixed links keep it.
+    link_q, link_v, link_tree : array (nlink,) of int
+        First coordinate, first degree of freedom, and tree.
+    tree_link, tree_v : array (ntree + 1,) of int
+        First link and first degree of freedom of each tree.
+    tree_reference : array (ntree,) of int
+        The link whose origin is the tree's reference point.
+    dof_parent, dof_link : array (nv,) of int
+        The next degree of freedom toward the root, −1 at the root; the link.
+    geom_names : tuple of str
+        Names of the geoms.
+    geom_type : array (ngeom,) of int
+        `GeomType`.
+    geom_body : array (ngeom,) of int
+        The body; −1 is the world.
+    geom_size : array (ngeom, 3)
+        Sizes [m], with MuJoCo's conventions.
+    geom_pose : array (ngeom, 7)
+        Pose in the body [m].
+    geom_friction : array (ngeom,)
+        Coefficient of sliding friction.
+    geom_stiffness : array (ngeom,)
+        Contact stiffness [N/m]; inf is near-rigid.
+    geom_dissipation_time : array (ngeom,)
+        Dissipation time of contact [s]; NaN: β h / π.
+    geom_restitution : array (ngeom,)
+        Coefficient of restitution.
+    geom_hertz_modulus : array (ngeom,)
+        Modulus of Hertz contact [Pa]; 0: none.
+    geom_contype, geom_conaffinity : array (ngeom,) of int
+        Contact masks, as in MuJoCo.
+    geom_condim : array (ngeom,) of int
+        1: no friction. 3: sliding friction. 4: torsional friction too. 6: rolling friction too.
+    geom_priority : array (ngeom,) of int
+        Of two geoms, the one of higher priority sets the friction.
+    geom_rgba : array (ngeom, 4)
+        Color.
+    geom_mesh : array (ngeom,) of int
+        Index into `meshes`; −1: none.
+    geom_visible : array (ngeom,) of bool
+        Whether the geom is drawn.
+    meshes : tuple of Mesh
+        Meshes.
+    pair_geom : array (npair, 2) of int
+        Pairs of geoms that may touch, the lower type first.
+    pair_rule : array (npair,) of int
+        `FrictionRule`.
+    pair_friction : array (npair,)
+        Friction of EXPLICIT pairs.
+    excluded : array (n, 2) of int
+        Pairs of bodies whose geoms never touch.
+    friction_rule : int
+        `FrictionRule` of geoms of equal priority.
+    filter_parent : bool
+        Whether a body and its parent never touch.
+    tendon_names : tuple of str
+        Names of the tendons.
+    tendon_coefficients : array (ntendon, nv)
+        Length of a fixed tendon per position of each hinge or slide; 0 for spatial tendons.
+    tendon_limited : array (ntendon,) of bool
+        Whether the length is limited.
+    tendon_range : array (ntendon, 2)
+        Limits of the length [m, rad].
+    tendon_stiffness, tendon_damping, tendon_friction : array (ntendon,)
+        Spring [N/m], damping [N s/m] and largest dry friction [N] along the tendon.
+    tendon_reference : array (ntendon, 2)
+        Lengths between which the spring is slack.
+    constraint_names : tuple of str
+        Names of the constraints.
+    constraint_type : array (nconstraint,) of int
+        `ConstraintType`.
+    constraint_body : array (nconstraint, 2) of int
+        Bodies A and B; −1 is the world or none.
+    constraint_pose : array (nconstraint, 2, 7)
+        The frames in A and B [m].
+    constraint_joint : array (nconstraint, 2) of int
+        Joints of JOINT, tendons of TENDON; −1: none.
+    constraint_coefficients : array (nconstraint, 5)
+        Depends on the type, see `ConstraintType`.
+    constraint_active : array (nconstraint,) of bool
+        Whether it acts.
+    constraint_stiffness : array (nconstraint, 2)
+        Along [N/m] and about [N m/rad]; couplings of coordinates use the first; inf is rigid.
+    constraint_dissipation_time : array (nconstraint,)
+        Dissipation time [s]; NaN: β h / π.
+    actuator_names : tuple of str
+        Names of the actuators.
+    actuator_joint, actuator_tendon : array (nu,) of int
+        The joint or tendon that it drives; −1: something else.
+    actuator_gear : array (nu, 6)
+        A joint uses one value per degree of freedom, a tendon the first.
+    actuator_gain, actuator_bias : array (nu, 3)
+        Force = gain · (1, length, velocity) control + bias · (1, length, velocity).
+    control_range, force_range : array (nu, 2)
+        Bounds of control and force; −inf, inf where unlimited.
+    keyframes : dict of str to Keyframe
+        Named states.
+    report : tuple of ReportLine
+        What the reader did with each feature of the file.
+    hfields : tuple of HField
+        One for each height-field geom, in the order of the geoms.
+    geom_hydroelastic : array (ngeom, 4)
+        Modulus [Pa] (NaN: no field, inf: rigid), resolution, thickness and margin [m] of pressure fields.
+    geom_field : array (ngeom,) of int
+        Index into `fields`; −1: none.
+    fields : tuple of TetField
+        Pressure fields on tetrahedra.
+    point_pairs : int
+        Pairs before this index touch at points, the others by pressure fields.
+    geom_torsional_friction, geom_rolling_friction : array (ngeom,)
+        Largest moment about the normal, and about the tangents, over the normal force [m].
+    pair_condim : array (npair,) of int
+        As `geom_condim`.
+    pair_torsional_friction, pair_rolling_friction : array (npair,)
+        The same [m] of EXPLICIT pairs.
+    geom_friction_dynamic, geom_friction_velocity : array (ngeom,)
+        Stribeck's law: friction at high sliding speed, and the speed scale of the decay to it [m/s]. NaN: no such law.
+    site_names : tuple of str
+        Names of the sites, which are frames on bodies.
+    site_body : array (nsite,) of int
+        The body; −1 is the world.
+    site_pose : array (nsite, 7)
+        Pose in the body [m].
+    site_type : array (nsite,) of int
+        `GeomType`.
+    site_size : array (nsite, 3)
+        Sizes [m].
+    site_rgba : array (nsite, 4)
+        Color.
+    camera_names : tuple of str
+        Names of the cameras. A camera looks along −z, y up.
+    camera_body : array (ncamera,) of int
+        The body; −1 is the world.
+    camera_pose : array (ncamera, 7)
+        Pose in the body [m].
+    camera_fovy : array (ncamera,)
+        Vertical angle of view [rad].
+    camera_resolution : array (ncamera, 2) of int
+        Width and height [pixels].
+    wrap_tendon, wrap_type : array (nwrap,) of int
+        Spatial tendon of each path element, ascending; `WrapType`.
+    wrap_object, wrap_side : array (nwrap,) of int
+        The site or geom, and the side site of a geom; −1: none.
+    wrap_divisor : array (nwrap,)
+        Divisor of a pulley.
+    actuator_site : array (nu, 2) of int
+        Site and reference site, or pin site and slider site of a crank; −1: none.
+    actuator_rod : array (nu,)
+        Length of a crank's rod [m]; 0: no crank.
+    actuator_body : array (nu,) of int
+        The body whose contacts stick (adhesion); −1: none.
+    actuator_dynamics : array (nu,) of int
+        `DynamicsType`.
+    actuator_time : array (nu, 3)
+        Time constant [s]. For muscles rise time and fall time [s], and the width of the control range between them.
+    activation_range : array (nu, 2)
+        Bounds of the activation; −inf, inf where unlimited.
+    actuator_own_range : array (nu, 2)
+        Bounds of the force that a force sensor reports, without the joint's effort limit; NaN: `force_range`.
+    actuator_early : array (nu,) of bool
+        Whether the force uses the activation at the end of the step.
+    actuator_muscle : array (nu, 2, 8)
+        Constants of the active and the passive force of a muscle, as `muscle_force` and `muscle_curve`; NaN: no muscle.
+    actuator_length_range : array (nu, 2)
+        Least and largest length of a muscle [m, rad].
+    actuator_group : array (nu,) of int
+        Number of the actuator's group in the file; the simulator does not use it.
+    joint_effort_range : array (njoint, 2)
+        Bounds of the total actuator force on a hinge or slide [N m, N]; −inf, inf where unlimited.
+    joint_effort_gravity : array (njoint,) of bool
+        Whether the range also bounds gravity compensation.
+    tendon_effort_range : array (ntendon, 2)
+        Bounds of the total actuator force along a tendon [N]; −inf, inf where unlimited.
+    body_gravcomp : array (nbody,)
+        Share of gravity that is compensated.
+    body_mocap : array (nbody,) of int
+        Index of the mocap body, in the order of the bodies; −1: no mocap body.
+    fluid_density, fluid_viscosity : float
+        Density [kg/m³] and viscosity [Pa s] of the medium; both 0: no medium.
+    wind : array (3,)
+        Velocity of the medium [m/s], world axes.
+    body_fluid : array (nbody, 7)
+        Widths [m] and axes (a quaternion) of the box with the body's inertia.
+    geom_fluid : array (ngeom, 15)
+        Constants of an ellipsoid in the medium, see `warpsim/model/medium.py`; the first is 0 for a geom without.
+    sensor_names : tuple of str
+        Names of the sensors.
+    sensor_type : array (nsensor,) of int
+        `SensorType`.
+    sensor_object_type, sensor_object : array (nsensor, 2) of int
+        `ObjectType` and index of the object and of the reference; −1 is the world, or none.
+    sensor_adr, sensor_size : array (nsensor,) of int
+        First column of `Simulator.sensors`, and number of columns.
+    sensor_cutoff : array (nsensor,)
+        Largest absolute value; 0: no cutoff.
+    sensor_datatype : array (nsensor,) of int
+        `DataType`.
+    sensor_constants : array (nsensor, 8)
+        Depends on the type.
+    geom_margin, pair_margin : array (ngeom,), array (npair,)
+        Margin of point contact [m]. A pair's margin is the sum of its geoms', unless it has its own.
+    geom_mapped_stiffness : array (ngeom,)
+        Stiffness that a reader mapped from solref and solimp [N/m]; NaN: none.
+    visual_materials : tuple of VisualMaterial
+        Looks of geoms besides their color.
+    geom_visual_material : array (ngeom,) of int
+        Index into `visual_materials`; −1: none.
+    mujoco : MuJoCoOptions
+        Options of MuJoCo's law. Only `ws.MuJoCo()` reads these, solref, solimp and solmix.
+    geom_solref, geom_solimp, geom_solmix : array (ngeom, 2), (ngeom, 5), (ngeom,)
+        MuJoCo's solref, solimp and solmix of contact.
+    geom_gap : array (ngeom,)
+        Distance beyond the margin at which adhesion actuators act [m].
+    geom_surfacevel : array (ngeom, 6)
+        Velocity of the surface [m/s], and its angular velocity about the geom's origin [rad/s], geom axes.
+    joint_solref, joint_solimp, joint_margin : array (njoint, 2), (njoint, 5), (njoint,)
+        Of limits; they act this margin [rad, m] before their bounds.
+    joint_friction_solref, joint_friction_solimp : array (nv, 2), (nv, 5)
+        Of dry friction.
+    tendon_solref, tendon_solimp, tendon_margin : array (ntendon, 2), (ntendon, 5), (ntendon,)
+        Of limits.
+    tendon_friction_solref, tendon_friction_solimp : array (ntendon, 2), (ntendon, 5)
+        Of dry friction.
+    constraint_solref, constraint_solimp : array (nconstraint, 2), (nconstraint, 5)
+        Of constraints.
+    constraint_torquescale : array (nconstraint,)
+        Of welds [m].
+    pair_own : array (npair,) of int
+        First of the rows below of an explicit pair whose law is not that of its geoms; −1: none.
+    pair_solref, pair_solreffriction, pair_solimp : array (nown, 2), (nown, 2), (nown, 5)
+        Of such pairs; zeros in solreffriction: as solref.
+    pair_own_friction : array (nown, 5)
+        Sliding along the two tangents, torsional, and rolling about the two tangents.
+    pair_own_condim, pair_own_margin : array (nown,)
+        condim, and margin [m].
+
     Notes
     -----
-    Lengths are in m, angles in rad, masses in kg. A pose is `[x y z qw qx qy qz]`. Positions q (nq,) and velocities v
-    (nv,) have the layout of MuJoCo's `qpos` and `qvel`. Each array is named after its element: `body_mass (nbody,)`,
-    `joint_range (njoint, 2)`, `geom_size (ngeom, 3)`, `actuator_gear (nu, 6)`. Bodies are counted without the world,
-    which is body -1.
+    A pose is `[x y z qw qx qy qz]`. Positions q (nq,) and velocities v (nv,) have the layout of MuJoCo's `qpos` and
+    `qvel`. Bodies are counted without the world, which is body −1. A *link* is moved by one joint: a body has one link
+    for each of its joints, or one fixed link. A *tree* is a set of links that joints connect.
 
     Examples
     --------
@@ -189,245 +475,222 @@ class Model(NamesOfModel):
 
     name: str
     timestep: float
-    gravity: np.ndarray  # (3,)
-    q0: np.ndarray  # (nq,) initial position; a hinge or slide at its q0 leaves its link at the joint pose
+    gravity: np.ndarray
+    q0: np.ndarray
 
     body_names: tuple[str, ...]
-    body_parent: np.ndarray  # (nbody,) -1 is the world
-    body_link: np.ndarray  # (nbody,) the link that carries the body
-    body_mass: np.ndarray  # (nbody,)
-    body_com: np.ndarray  # (nbody, 3) body axes
-    body_inertia: np.ndarray  # (nbody, 3, 3) about the COM, body axes
+    body_parent: np.ndarray
+    body_link: np.ndarray
+    body_mass: np.ndarray
+    body_com: np.ndarray
+    body_inertia: np.ndarray
 
     joint_names: tuple[str, ...]
-    joint_type: np.ndarray  # (njoint,)
-    joint_body: np.ndarray  # (njoint,)
-    joint_link: np.ndarray  # (njoint,)
-    joint_q: np.ndarray  # (njoint,) first coordinate in q
-    joint_v: np.ndarray  # (njoint,) first degree of freedom in v
-    joint_pose: np.ndarray  # (njoint, 7) joint frame in the previous link
-    joint_anchor: np.ndarray  # (njoint, 3) joint frame's origin in its own link
-    joint_axis: np.ndarray  # (njoint, 3) in the joint frame, unit
-    joint_limited: np.ndarray  # (njoint,) bool
-    joint_range: np.ndarray  # (njoint, 2) rad or m; ball joints use [1] as the largest rotation angle
-    joint_stiffness: np.ndarray  # (nv,)
-    joint_damping: np.ndarray  # (nv,)
-    joint_armature: np.ndarray  # (nv,)
-    joint_friction: np.ndarray  # (nv,) largest dry-friction force or torque
-    joint_reference: np.ndarray  # (nv,) spring rest position; a rotation vector for ball and free joints
+    joint_type: np.ndarray
+    joint_body: np.ndarray
+    joint_link: np.ndarray
+    joint_q: np.ndarray
+    joint_v: np.ndarray
+    joint_pose: np.ndarray
+    joint_anchor: np.ndarray
+    joint_axis: np.ndarray
+    joint_limited: np.ndarray
+    joint_range: np.ndarray
+    joint_stiffness: np.ndarray
+    joint_damping: np.ndarray
+    joint_armature: np.ndarray
+    joint_friction: np.ndarray
+    joint_reference: np.ndarray
 
-    link_type: np.ndarray  # (nlink,) JointType
-    link_parent: np.ndarray  # (nlink,)
-    link_joint: np.ndarray  # (nlink,) -1 for fixed links
-    link_body: np.ndarray  # (nlink,) the body the link belongs to
-    link_pose: np.ndarray  # (nlink, 7) pose in the parent link at q0; fixed links keep it
-    link_q: np.ndarray  # (nlink,)
-    link_v: np.ndarray  # (nlink,)
-    link_tree: np.ndarray  # (nlink,)
-    tree_link: np.ndarray  # (ntree + 1,) first link of each tree
-    tree_v: np.ndarray  # (ntree + 1,) first degree of freedom of each tree
-    tree_reference: np.ndarray  # (ntree,) the link whose origin is the tree's reference point
-    dof_parent: np.ndarray  # (nv,) the next degree of freedom toward the root, -1 at the root
-    dof_link: np.ndarray  # (nv,)
+    link_type: np.ndarray
+    link_parent: np.ndarray
+    link_joint: np.ndarray
+    link_body: np.ndarray
+    link_pose: np.ndarray
+    link_q: np.ndarray
+    link_v: np.ndarray
+    link_tree: np.ndarray
+    tree_link: np.ndarray
+    tree_v: np.ndarray
+    tree_reference: np.ndarray
+    dof_parent: np.ndarray
+    dof_link: np.ndarray
 
     geom_names: tuple[str, ...]
-    geom_type: np.ndarray  # (ngeom,) GeomType
-    geom_body: np.ndarray  # (ngeom,) -1 is the world
-    geom_size: np.ndarray  # (ngeom, 3)
-    geom_pose: np.ndarray  # (ngeom, 7) in the body
-    geom_friction: np.ndarray  # (ngeom,) Coulomb
-    geom_stiffness: np.ndarray  # (ngeom,) [N/m], inf is near-rigid
-    geom_dissipation_time: np.ndarray  # (ngeom,) [s], nan is the default beta h / pi
-    geom_restitution: np.ndarray  # (ngeom,)
-    geom_hertz_modulus: np.ndarray  # (ngeom,) [Pa], 0 is none
-    geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
-    geom_conaffinity: np.ndarray  # (ngeom,)
-    # (ngeom,) 1: frictionless; 3: sliding friction; 4: torsional friction too; 6: rolling friction too
+    geom_type: np.ndarray
+    geom_body: np.ndarray
+    geom_size: np.ndarray
+    geom_pose: np.ndarray
+    geom_friction: np.ndarray
+    geom_stiffness: np.ndarray
+    geom_dissipation_time: np.ndarray
+    geom_restitution: np.ndarray
+    geom_hertz_modulus: np.ndarray
+    geom_contype: np.ndarray
+    geom_conaffinity: np.ndarray
     geom_condim: np.ndarray
-    geom_priority: np.ndarray  # (ngeom,)
-    geom_rgba: np.ndarray  # (ngeom, 4)
-    geom_mesh: np.ndarray  # (ngeom,) index into meshes, -1
-    geom_visible: np.ndarray  # (ngeom,) bool: drawn
+    geom_priority: np.ndarray
+    geom_rgba: np.ndarray
+    geom_mesh: np.ndarray
+    geom_visible: np.ndarray
     meshes: tuple[Mesh, ...]
 
-    pair_geom: np.ndarray  # (npair, 2) geoms that may touch, type of A <= type of B
-    pair_rule: np.ndarray  # (npair,) FrictionRule
-    pair_friction: np.ndarray  # (npair,) friction of EXPLICIT pairs
-    excluded: np.ndarray  # (n, 2) pairs of bodies whose geoms never touch
-    friction_rule: int  # FrictionRule of geoms of equal priority
-    filter_parent: bool  # no contact between a body and its parent
+    pair_geom: np.ndarray
+    pair_rule: np.ndarray
+    pair_friction: np.ndarray
+    excluded: np.ndarray
+    friction_rule: int
+    filter_parent: bool
 
-    tendon_names: tuple[str, ...]  # length of a fixed tendon = tendon_coefficients . (positions of hinges and slides)
-    tendon_coefficients: np.ndarray  # (ntendon, nv)
-    tendon_limited: np.ndarray  # (ntendon,) bool
-    tendon_range: np.ndarray  # (ntendon, 2)
-    tendon_stiffness: np.ndarray  # (ntendon,)
-    tendon_damping: np.ndarray  # (ntendon,)
-    tendon_friction: np.ndarray  # (ntendon,) largest dry-friction force
-    tendon_reference: np.ndarray  # (ntendon, 2) the spring is slack between these lengths
+    tendon_names: tuple[str, ...]
+    tendon_coefficients: np.ndarray
+    tendon_limited: np.ndarray
+    tendon_range: np.ndarray
+    tendon_stiffness: np.ndarray
+    tendon_damping: np.ndarray
+    tendon_friction: np.ndarray
+    tendon_reference: np.ndarray
 
     constraint_names: tuple[str, ...]
-    constraint_type: np.ndarray  # (n,) ConstraintType
-    constraint_body: np.ndarray  # (n, 2) bodies A and B, -1 is the world or none
-    constraint_pose: np.ndarray  # (n, 2, 7) the frames in A and B
-    constraint_joint: np.ndarray  # (n, 2) joints of JOINT, tendons of TENDON, -1 is none
-    constraint_coefficients: np.ndarray  # (n, 5) see ConstraintType
-    constraint_active: np.ndarray  # (n,) bool
-    # (n, 2) along [N/m] and about [N m/rad]; couplings of coordinates use the first; inf is rigid
+    constraint_type: np.ndarray
+    constraint_body: np.ndarray
+    constraint_pose: np.ndarray
+    constraint_joint: np.ndarray
+    constraint_coefficients: np.ndarray
+    constraint_active: np.ndarray
     constraint_stiffness: np.ndarray
-    constraint_dissipation_time: np.ndarray  # (n,) [s], nan is the default beta h / pi
+    constraint_dissipation_time: np.ndarray
 
     actuator_names: tuple[str, ...]
-    actuator_joint: np.ndarray  # (nu,) -1: it acts on something else
-    actuator_tendon: np.ndarray  # (nu,) -1: it acts on something else
-    actuator_gear: np.ndarray  # (nu, 6) a joint uses one value per degree of freedom, a tendon the first
-    actuator_gain: np.ndarray  # (nu, 3): force = gain . (1, length, velocity) control + bias . (1, length, velocity)
-    actuator_bias: np.ndarray  # (nu, 3)
-    control_range: np.ndarray  # (nu, 2) -inf, inf where unlimited
-    force_range: np.ndarray  # (nu, 2)
+    actuator_joint: np.ndarray
+    actuator_tendon: np.ndarray
+    actuator_gear: np.ndarray
+    actuator_gain: np.ndarray
+    actuator_bias: np.ndarray
+    control_range: np.ndarray
+    force_range: np.ndarray
 
     keyframes: Mapping[str, Keyframe]
     report: tuple[ReportLine, ...]
-    hfields: tuple[HField, ...] = ()  # one for each height-field geom, in the order of the geoms
+    hfields: tuple[HField, ...] = ()
 
     # Pressure-field contact (`ws.Hydroelastic`). None and -1 stand for a model without it.
-    # (ngeom, 4) modulus [Pa] (nan: none, inf: rigid), resolution, thickness, margin [m]
     geom_hydroelastic: np.ndarray = None  # type: ignore[assignment]
-    geom_field: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into fields, -1
+    geom_field: np.ndarray = None  # type: ignore[assignment]
     fields: tuple[TetField, ...] = ()
     # pairs before this index touch at points, the others by pressure fields; -1: all touch at points
     point_pairs: int = -1
 
     # Torsional and rolling friction [m]. None stands for the values of models stored without these fields.
-    # (ngeom,) largest moment about the normal over the normal force
     geom_torsional_friction: np.ndarray = None  # type: ignore[assignment]
-    # (ngeom,) largest moment about the tangents over the normal force
     geom_rolling_friction: np.ndarray = None  # type: ignore[assignment]
-    pair_condim: np.ndarray = None  # type: ignore[assignment]  # (npair,)
-    pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,) of EXPLICIT pairs
-    pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,)
+    pair_condim: np.ndarray = None  # type: ignore[assignment]
+    pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]
+    pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]
 
     # Stribeck's law; nan: friction does not depend on the speed.
-    # (ngeom,) Coulomb friction at high sliding speed
     geom_friction_dynamic: np.ndarray = None  # type: ignore[assignment]
-    # (ngeom,) [m/s] speed scale v_s of the decay to it
     geom_friction_velocity: np.ndarray = None  # type: ignore[assignment]
 
     # Sites and cameras: frames on bodies (-1: the world). A camera looks along -z, y up.
     site_names: tuple[str, ...] = ()
-    site_body: np.ndarray = None  # type: ignore[assignment]  # (nsite,)
-    site_pose: np.ndarray = None  # type: ignore[assignment]  # (nsite, 7) in the body
-    site_type: np.ndarray = None  # type: ignore[assignment]  # (nsite,) GeomType
-    site_size: np.ndarray = None  # type: ignore[assignment]  # (nsite, 3)
-    site_rgba: np.ndarray = None  # type: ignore[assignment]  # (nsite, 4)
+    site_body: np.ndarray = None  # type: ignore[assignment]
+    site_pose: np.ndarray = None  # type: ignore[assignment]
+    site_type: np.ndarray = None  # type: ignore[assignment]
+    site_size: np.ndarray = None  # type: ignore[assignment]
+    site_rgba: np.ndarray = None  # type: ignore[assignment]
     camera_names: tuple[str, ...] = ()
-    camera_body: np.ndarray = None  # type: ignore[assignment]  # (ncamera,)
-    camera_pose: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 7) in the body
-    camera_fovy: np.ndarray = None  # type: ignore[assignment]  # (ncamera,) vertical angle of view [rad]
-    camera_resolution: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 2) width and height in pixels
+    camera_body: np.ndarray = None  # type: ignore[assignment]
+    camera_pose: np.ndarray = None  # type: ignore[assignment]
+    camera_fovy: np.ndarray = None  # type: ignore[assignment]
+    camera_resolution: np.ndarray = None  # type: ignore[assignment]
 
     # Paths of spatial tendons, element by element (`tendon_paths.py`). The tendon_coefficients of these tendons are 0.
-    wrap_tendon: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) ascending
-    wrap_type: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) WrapType
-    wrap_object: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) the site or geom, -1: none
-    wrap_side: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) the side site of a geom, -1: none
-    wrap_divisor: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) divisor of a pulley
+    wrap_tendon: np.ndarray = None  # type: ignore[assignment]
+    wrap_type: np.ndarray = None  # type: ignore[assignment]
+    wrap_object: np.ndarray = None  # type: ignore[assignment]
+    wrap_side: np.ndarray = None  # type: ignore[assignment]
+    wrap_divisor: np.ndarray = None  # type: ignore[assignment]
 
     # Transmissions other than joints and tendons.
-    # (nu, 2) site and reference site, or pin site and slider site of a crank; -1: none
     actuator_site: np.ndarray = None  # type: ignore[assignment]
-    actuator_rod: np.ndarray = None  # type: ignore[assignment]  # (nu,) length of a crank's rod [m]; 0: no crank
-    actuator_body: np.ndarray = None  # type: ignore[assignment]  # (nu,) the body whose contacts stick, -1: none
+    actuator_rod: np.ndarray = None  # type: ignore[assignment]
+    actuator_body: np.ndarray = None  # type: ignore[assignment]
 
     # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`). None: none.
-    actuator_dynamics: np.ndarray = None  # type: ignore[assignment]  # (nu,) DynamicsType
-    # (nu, 3) [s] time constant τ; for muscles rise time, fall time, and the width [1] of the control range between them
+    actuator_dynamics: np.ndarray = None  # type: ignore[assignment]
     actuator_time: np.ndarray = None  # type: ignore[assignment]
-    activation_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) -inf, inf where unlimited
-    # (nu, 2) bounds of the force that the force sensor reports, without the joint's effort limit; nan: force_range
+    activation_range: np.ndarray = None  # type: ignore[assignment]
     actuator_own_range: np.ndarray = None  # type: ignore[assignment]
-    # (nu,) bool: the force uses the activation at the end of the step
     actuator_early: np.ndarray = None  # type: ignore[assignment]
-    # (nu, 2, 8) active and passive force, see `warpsim.model.muscle`; NaN: none
     actuator_muscle: np.ndarray = None  # type: ignore[assignment]
-    actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) for muscles
-    actuator_group: np.ndarray = None  # type: ignore[assignment]  # (nu,)
+    actuator_length_range: np.ndarray = None  # type: ignore[assignment]
+    actuator_group: np.ndarray = None  # type: ignore[assignment]
 
     # Effort limits of the total actuator force (`kernels/forces/effort_limits.py`), gravity compensation, mocap.
-    # (njoint, 2) of a hinge or slide; -inf, inf where unlimited
     joint_effort_range: np.ndarray = None  # type: ignore[assignment]
-    # (njoint,) bool: the range also bounds gravity compensation
     joint_effort_gravity: np.ndarray = None  # type: ignore[assignment]
-    tendon_effort_range: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2)
-    body_gravcomp: np.ndarray = None  # type: ignore[assignment]  # (nbody,) share of gravity that is compensated
-    # (nbody,) index of the mocap body, in the order of the bodies; -1: no mocap body
+    tendon_effort_range: np.ndarray = None  # type: ignore[assignment]
+    body_gravcomp: np.ndarray = None  # type: ignore[assignment]
     body_mocap: np.ndarray = None  # type: ignore[assignment]
 
     # The medium (`warpsim/model/medium.py`); zero density and viscosity: no medium.
-    fluid_density: float = 0.0  # [kg/m^3]
-    fluid_viscosity: float = 0.0  # [Pa s]
-    wind: np.ndarray = None  # type: ignore[assignment]  # (3,) [m/s]
-    # (nbody, 7) widths [m] and axes of the box with the body's inertia
+    fluid_density: float = 0.0
+    fluid_viscosity: float = 0.0
+    wind: np.ndarray = None  # type: ignore[assignment]
     body_fluid: np.ndarray = None  # type: ignore[assignment]
-    # (ngeom, 15) see `medium.COLUMNS`; the first value is 0 for a geom without an ellipsoid
     geom_fluid: np.ndarray = None  # type: ignore[assignment]
 
     # Sensors (`sensor_types.py`). Sensor s has sensor_size columns of `Simulator.sensors` from sensor_adr on.
     sensor_names: tuple[str, ...] = ()
-    sensor_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) SensorType
-    # (nsensor, 2) ObjectType of the object and of the reference
+    sensor_type: np.ndarray = None  # type: ignore[assignment]
     sensor_object_type: np.ndarray = None  # type: ignore[assignment]
-    # (nsensor, 2) indices of the object and the reference; -1 is the world, or none
     sensor_object: np.ndarray = None  # type: ignore[assignment]
-    sensor_adr: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
-    sensor_size: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
-    sensor_cutoff: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) 0: no cutoff
-    sensor_datatype: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) DataType
-    # (nsensor, 8) depends on the type, see `sensor_records.py`
+    sensor_adr: np.ndarray = None  # type: ignore[assignment]
+    sensor_size: np.ndarray = None  # type: ignore[assignment]
+    sensor_cutoff: np.ndarray = None  # type: ignore[assignment]
+    sensor_datatype: np.ndarray = None  # type: ignore[assignment]
     sensor_constants: np.ndarray = None  # type: ignore[assignment]
 
     # Margins of point contact. A pair's margin is the sum of its geoms'; φ is the signed distance minus the margin.
-    geom_margin: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m]
-    pair_margin: np.ndarray = None  # type: ignore[assignment]  # (npair,) [m]
+    geom_margin: np.ndarray = None  # type: ignore[assignment]
+    pair_margin: np.ndarray = None  # type: ignore[assignment]
 
-    # (ngeom,) [N/m] stiffness that a reader mapped from solref and solimp, nan: none (`mapped_stiffness.py`)
     geom_mapped_stiffness: np.ndarray = None  # type: ignore[assignment]
 
     # How geoms look besides their color (`warpsim/model/looks.py`).
     visual_materials: tuple[VisualMaterial, ...] = ()
-    geom_visual_material: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into visual_materials, -1
+    geom_visual_material: np.ndarray = None  # type: ignore[assignment]
 
     # MuJoCo's constraint law, read by `ws.MuJoCo()` (`mujoco_options.py`). None stands for MuJoCo's defaults.
     mujoco: MuJoCoOptions = DEFAULT_OPTIONS
-    geom_solref: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 2)
-    geom_solimp: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 5)
-    geom_solmix: np.ndarray = None  # type: ignore[assignment]  # (ngeom,)
-    geom_gap: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m] beyond the margin, for adhesion actuators
-    # (ngeom, 6) of the geom's surface, in its axes: velocity [m/s], angular velocity about its origin [rad/s]
+    geom_solref: np.ndarray = None  # type: ignore[assignment]
+    geom_solimp: np.ndarray = None  # type: ignore[assignment]
+    geom_solmix: np.ndarray = None  # type: ignore[assignment]
+    geom_gap: np.ndarray = None  # type: ignore[assignment]
     geom_surfacevel: np.ndarray = None  # type: ignore[assignment]
-    joint_solref: np.ndarray = None  # type: ignore[assignment]  # (njoint, 2) of limits
-    joint_solimp: np.ndarray = None  # type: ignore[assignment]  # (njoint, 5)
-    joint_margin: np.ndarray = None  # type: ignore[assignment]  # (njoint,) limits act this far before their bounds
-    joint_friction_solref: np.ndarray = None  # type: ignore[assignment]  # (nv, 2)
-    joint_friction_solimp: np.ndarray = None  # type: ignore[assignment]  # (nv, 5)
-    tendon_solref: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2) of limits
-    tendon_solimp: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 5)
-    tendon_margin: np.ndarray = None  # type: ignore[assignment]  # (ntendon,)
-    tendon_friction_solref: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2)
-    tendon_friction_solimp: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 5)
-    constraint_solref: np.ndarray = None  # type: ignore[assignment]  # (n, 2)
-    constraint_solimp: np.ndarray = None  # type: ignore[assignment]  # (n, 5)
-    constraint_torquescale: np.ndarray = None  # type: ignore[assignment]  # (n,) of welds [m]
+    joint_solref: np.ndarray = None  # type: ignore[assignment]
+    joint_solimp: np.ndarray = None  # type: ignore[assignment]
+    joint_margin: np.ndarray = None  # type: ignore[assignment]
+    joint_friction_solref: np.ndarray = None  # type: ignore[assignment]
+    joint_friction_solimp: np.ndarray = None  # type: ignore[assignment]
+    tendon_solref: np.ndarray = None  # type: ignore[assignment]
+    tendon_solimp: np.ndarray = None  # type: ignore[assignment]
+    tendon_margin: np.ndarray = None  # type: ignore[assignment]
+    tendon_friction_solref: np.ndarray = None  # type: ignore[assignment]
+    tendon_friction_solimp: np.ndarray = None  # type: ignore[assignment]
+    constraint_solref: np.ndarray = None  # type: ignore[assignment]
+    constraint_solimp: np.ndarray = None  # type: ignore[assignment]
+    constraint_torquescale: np.ndarray = None  # type: ignore[assignment]
     # Explicit pairs whose law is not that of their geoms: the first of a pair's rows below, -1: none. A pair has
     # several rows where a file has several pairs of the same geoms; its other fields then hold the largest friction.
-    pair_own: np.ndarray = None  # type: ignore[assignment]  # (npair,)
-    pair_solref: np.ndarray = None  # type: ignore[assignment]  # (nown, 2)
-    pair_solreffriction: np.ndarray = None  # type: ignore[assignment]  # (nown, 2) zeros: as solref
-    pair_solimp: np.ndarray = None  # type: ignore[assignment]  # (nown, 5)
-    # (nown, 5) sliding along the two tangents, torsional, rolling about the two tangents
+    pair_own: np.ndarray = None  # type: ignore[assignment]
+    pair_solref: np.ndarray = None  # type: ignore[assignment]
+    pair_solreffriction: np.ndarray = None  # type: ignore[assignment]
+    pair_solimp: np.ndarray = None  # type: ignore[assignment]
     pair_own_friction: np.ndarray = None  # type: ignore[assignment]
-    pair_own_condim: np.ndarray = None  # type: ignore[assignment]  # (nown,)
-    pair_own_margin: np.ndarray = None  # type: ignore[assignment]  # (nown,) [m]
+    pair_own_condim: np.ndarray = None  # type: ignore[assignment]
+    pair_own_margin: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         unlimited = [-np.inf, np.inf]

@@ -6,6 +6,7 @@ import numpy as np
 BLOCKS = " ▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT = 64, 8  # [characters]
 EVERY = 10  # iterations between lines without a terminal
+TITLE = "mean return of the last 100 episodes, by iteration"
 
 
 def text_curve(values, width: int = WIDTH, height: int = HEIGHT) -> str:
@@ -27,8 +28,8 @@ def text_curve(values, width: int = WIDTH, height: int = HEIGHT) -> str:
 def line(row: dict) -> str:
     """One iteration as a line."""
     return (
-        f"{row['iteration']:5d}  {row['env_steps']:>12,} env-steps  return {row['return']:8.1f}  "
-        f"({row['episodes']:,} episodes)"
+        f"iteration {row['iteration']:5d}  {row['env_steps']:>12,} env-steps  {row['episodes']:>8,} episodes ended  "
+        f"mean return {row['return']:8.1f}"
     )
 
 
@@ -61,6 +62,6 @@ class LiveCurve:
         if self.live is not None:
             from rich.text import Text
 
-            self.live.update(Text(f"{text_curve(self.returns)}\n{line(row)}"))
+            self.live.update(Text(f"{TITLE}\n{text_curve(self.returns)}\n{line(row)}"))
         elif row["iteration"] % EVERY == 0:
-            self.console.print(line(row), highlight=False)
+            self.console.print(line(row), highlight=False, soft_wrap=True)

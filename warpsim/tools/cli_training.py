@@ -116,7 +116,7 @@ class Train:
         screen.print(
             f"{result['task']}: {told(result)} after {result['env_steps']:,} env-steps and {seconds:.0f} s of "
             "processor time"
-            + (f"; {page} shows it" if page.exists() else "")
+            + (f"; {page} shows the policy" if page.exists() else "")
             + (
                 f"; {result['faults']:,} episodes ended because something in them was not finite"
                 if result["faults"]
@@ -184,7 +184,7 @@ class Play:
                     raise ValueError(f"{path} is the policy that is played; give another name")
         options = {} if self.episodes is None else {"episodes": self.episodes}
         judged = play_policy(self._judge(), self.worlds, html=self.html, usd=self.usd, video=self.video, **options)
-        console().print(told(judged), highlight=False)
+        console().print(told(judged), highlight=False, soft_wrap=True)
 
     def _judge(self):
         """The policy; torch is imported only for a folder."""
@@ -230,10 +230,8 @@ def told(judged: dict) -> str:
     """Means of an evaluation, the share of successes and the measures of a task that says what they are."""
     success = f", success {100 * judged['success']:.0f} %" if "success" in judged else ""
     success += "".join(f", {name} {value:.3f}" for name, value in judged.get("measures", {}).items())
-    return (
-        f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m{success} (means of "
-        f"{len(judged['returns'])} episodes)"
-    )
+    moved = f", distance along the first coordinate {judged['distance']:.2f} m" if "distance" in judged else ""
+    return f"return {judged['return']:.0f}{moved}{success} (means of {len(judged['returns'])} episodes)"
 
 
 def find_modules_here() -> None:

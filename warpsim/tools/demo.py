@@ -63,7 +63,7 @@ def run(worlds: int, steps: int, device: str | None, out: str, open_page: bool =
         sim = Simulator(model, worlds, dt=DT, device=device)
         state = sim.state(*perturbed_start(model, worlds, NOISE))
         controls = smooth_controls(model, worlds, steps, DT, amplitude=CONTROL)
-    console.print(f"kernels: loading on {sim.device}; those that were never loaded here are compiled")
+    console.print(f"kernels: loading on {sim.device}; the first run compiles them")
     trajectory, summary = timed_rollout(sim, state, controls, steps, tell=console.print)
     print_summary(summary, console)
     for what, name, write in parts:
@@ -74,7 +74,7 @@ def run(worlds: int, steps: int, device: str | None, out: str, open_page: bool =
         console.print(f"{what}: {folder / name}  ({size:.1f} MB, {time.perf_counter() - began:.1f} s)")
         if what == "page" and open_page and show_page(folder / name):
             console.print("the page opens in the browser")
-    console.print(f"all in {time.perf_counter() - start:.0f} s; the page is {folder / 'demo.html'}")
+    console.print(f"done in {time.perf_counter() - start:.0f} s; open {folder / 'demo.html'}")
 
 
 def show_page(path) -> bool:

@@ -139,23 +139,23 @@ def print_summary(summary: dict, console) -> None:
     s = summary
     table = Table(title=f"{s['model']}: {s['worlds']} worlds × {s['steps']} steps of {s['dt']:g} s", show_header=False)
     table.add_row("device, dtype", f"{s['device']}, {s['dtype']}")
-    table.add_row("load and compile kernels", f"{s['compile_seconds']:.2f} s")
-    table.add_row("rollout", f"{s['rollout_seconds']:.2f} s")
-    table.add_row("world-steps per second", f"{s['world_steps_per_second']:,.0f}")
-    table.add_row("real-time factor, all worlds", f"{s['real_time_factor']:,.1f}")
-    table.add_row("memory per world", f"{s['bytes_per_world'] / 1000:.1f} kB")
+    table.add_row("time to load and compile kernels", f"{s['compile_seconds']:.2f} s")
+    table.add_row("time of the rollout", f"{s['rollout_seconds']:.2f} s")
+    table.add_row("world-steps per second (worlds × steps / time)", f"{s['world_steps_per_second']:,.0f}")
+    table.add_row("simulated seconds of all worlds per second", f"{s['real_time_factor']:,.1f}")
+    table.add_row("memory of a step per world", f"{s['bytes_per_world'] / 1000:.1f} kB")
     if "flags" in s:
-        table.add_row("contacts per world", f"{s['contacts_per_world']:.2f} mean, {s['contacts_max']} most")
-        table.add_row("solver iterations", f"{s['iterations_mean']:.2f} mean, {s['iterations_max']} most")
-        table.add_row("worst momentum error", f"{s['momentum_error']:.2e}")
+        table.add_row("contact points in a world", f"mean {s['contacts_per_world']:.2f}, largest {s['contacts_max']}")
+        table.add_row("solver iterations in a step", f"mean {s['iterations_mean']:.2f}, largest {s['iterations_max']}")
+        table.add_row("relative solver error", f"largest {s['momentum_error']:.2e}")
         raised = ", ".join(f"{name} in {count} worlds" for name, count in s["flags"].items() if count)
         table.add_row("flags", f"[red]{raised}[/red]" if raised else "none")
     console.print(table)
-    console.print(
-        "World-steps: steps times worlds. Real-time factor: simulated seconds of all worlds per second. "
-        "Momentum error: the solver's relative error, the worst of all steps and worlds. Flags: what went wrong, and "
-        "in how many worlds.",
-        style="dim",
-        highlight=False,
-        soft_wrap=True,
-    )
+    if "flags" in s:
+        console.print(
+            "Means and largest values are over all worlds and recorded steps. A world whose solver error is above its "
+            "tolerance has the flag NOT_CONVERGED.",
+            style="dim",
+            highlight=False,
+            soft_wrap=True,
+        )
