@@ -99,9 +99,11 @@ def main(argv=None) -> None:
     if asked.key:
         print(cache_key())
         return
+    from warpsim.device.start import start_warp
+
     start = time.perf_counter()
     wp.config.log_level = wp.LOG_WARNING
-    wp.init()  # finds the folder of the kernel cache
+    start_warp()  # finds the folder of the kernel cache
     folder = pathlib.Path(wp.config.kernel_cache_dir)
     names = None if asked.all else LIST.read_text(encoding="utf-8").split()
     listed = "all" if names is None else hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
