@@ -111,12 +111,11 @@ def test_names_of_no_module_are_said(monkeypatch, capsys):
     from warpsim.tools import kernel_objects
 
     asked = []
-    sizes = {"warpsim.small": 1, "warpsim.large": 2}
-    monkeypatch.setattr(kernel_objects, "cpu_modules", list)
-    monkeypatch.setattr(kernel_objects, "cost", lambda size: size)
+    modules = {"warpsim.large": None, "warpsim.small": None, "warpsim.unlisted": None}
+    monkeypatch.setattr(kernel_objects, "cpu_modules", lambda: modules)
     monkeypatch.setattr(kernel_objects, "compile_all", lambda names, workers, done: asked.extend(names))
-    monkeypatch.setattr(wp._src.context, "user_modules", sizes)
-    assert warm.warm(["warpsim.gone", *sizes]) == 0
+    monkeypatch.setattr(wp._src.context, "user_modules", modules)
+    assert warm.warm(["warpsim.gone", "warpsim.small", "warpsim.large"]) == 0
     assert (
         asked == ["warpsim.large", "warpsim.small"]
         and "1 names of no module, such as warpsim.gone" in capsys.readouterr().out

@@ -63,9 +63,9 @@ def warm(names: list[str] | None) -> int:
     ordered = list(kernel_objects.cpu_modules())  # the largest first
     if names is not None:
         declared = wp._src.context.user_modules
-        wanted = [name for name in names if name in declared]
-        ordered = sorted(wanted, key=lambda name: -kernel_objects.cost(declared[name]))
-        if lost := sorted(set(names) - set(wanted)):
+        wanted = {name for name in names if name in declared}
+        ordered = [name for name in ordered if name in wanted] + sorted(wanted.difference(ordered))
+        if lost := sorted(set(names) - wanted):
             print(
                 f"kernels: {LIST.name} has {len(lost)} names of no module, such as {lost[0]}: write it anew", flush=True
             )

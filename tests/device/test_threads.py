@@ -256,15 +256,15 @@ def test_a_warning_of_the_constructor_points_at_its_caller():
 
 def test_declarations_leave_garbage_collection_as_it_was():
     """Kernels are declared without collections; afterwards they are on again, unless the caller had them off."""
-    with copies._declaring():
+    with copies.declaring():
         assert not gc.isenabled()
-        with copies._declaring():
+        with copies.declaring():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.disable()
     try:
-        with copies._declaring():
+        with copies.declaring():
             pass
         assert not gc.isenabled()
     finally:

@@ -24,6 +24,7 @@ from warpsim.device.interrupts import load_together
 from warpsim.device.ranges import cut, is_listed, present, refuse_whole
 from warpsim.device.recording import KnownTape, active_tape
 from warpsim.device.shipped import lend_object
+from warpsim.device.variant_files import unchanged
 from warpsim.kernels import real as real_module
 from warpsim.kernels.number.dual import dual_type
 from warpsim.kernels.ranges import takes_first_world
@@ -45,7 +46,7 @@ _copies: dict = {}
 
 
 @contextlib.contextmanager
-def _declaring():
+def declaring():
     """Declare kernels inside: one thread at a time, without garbage collections.
 
     These would go through all syntax trees made so far, which stay: a fifth of the time.
@@ -86,6 +87,12 @@ class Variant:
         parts["_shaped"] = self.shaped
         return self.real.__name__ + "".join(name for name, has in parts.items() if has)
 
+    def simpler(self) -> tuple:
+        """The copy that this one takes unchanged files from, and the options in which the two differ."""
+        if self.lanes < WARP:
+            return variant(self.real, self.spin, self.cg, shaped=self.shaped), frozenset({"lanes"})
+        return self.real, frozenset(name for name in ("spin", "cg", "shaped", "dual") if getattr(self, name))
+
 
 def variant(
     real: type, spin: bool = False, cg: bool = False, lanes: int = WARP, dual: bool = False, shaped: bool = False
@@ -106,7 +113,7 @@ def copy(item, real, taped: bool = False):
     """
     key = (item, real, taped)
     if key not in _copies:
-        with _declaring():
+        with declaring():
             if key not in _copies:
                 _copies[key] = _make(item, real, taped)
     return _copies[key]
@@ -242,7 +249,7 @@ def scalar_types(real) -> types.ModuleType:
 def adjoints_of(copied: types.ModuleType) -> dict[str, wp.Kernel]:
     """All kernels with an adjoint of a copied file, by name; made at once, since each new one recompiles the others."""
     name = copied.__name__
-    with _declaring():
+    with declaring():
         if name not in _adjoints:
             found = [x for x in vars(copied).values() if getattr(x, "taped", False) or getattr(x, "twin", False)]
             _adjoints[name] = {x.source.__name__: with_adjoint(x, adjoint_module(x)) for x in found}
@@ -252,7 +259,7 @@ def adjoints_of(copied: types.ModuleType) -> dict[str, wp.Kernel]:
 
 
 def _copy_file(file: types.ModuleType, real) -> types.ModuleType:
-    package = f"{SOURCE}_{real.__name__}"
+    package, name = f"{SOURCE}_{real.__name__}", file.__name__.removeprefix(f"{SOURCE}.")
     if package not in sys.modules:
         made = types.ModuleType(package, f"The device code for {real.__name__}, see {__name__}.")
         made.__path__, made.__package__ = list(warpsim.kernels.__path__), package
@@ -262,10 +269,15 @@ def _copy_file(file: types.ModuleType, real) -> types.ModuleType:
         if chosen.dual:
             made.NUM = dual_type(chosen.real)
         if chosen.lanes < WARP:
-            whole = variant(chosen.real, chosen.spin, chosen.cg, shaped=chosen.shaped)
-            made.LANES, made.WHOLE = chosen.lanes, _copy_file(real_module, whole).__package__
+            made.LANES, made.WHOLE = chosen.lanes, _copy_file(real_module, chosen.simpler()[0]).__package__
         sys.modules[package] = made
-    return importlib.import_module(package + file.__name__.removeprefix(SOURCE))
+    if isinstance(real, Variant) and f"{package}.{name}" not in sys.modules:
+        simpler, options = real.simpler()
+        for other in unchanged(name, options):
+            if f"{package}.{other}" not in sys.modules:
+                same = _copy_file(importlib.import_module(f"{SOURCE}.{other}"), simpler)
+                sys.modules[f"{package}.{other}"] = same
+    return importlib.import_module(f"{package}.{name}")
 
 
 def _make(item, real, taped: bool):

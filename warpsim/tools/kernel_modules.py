@@ -42,7 +42,7 @@ import warp as wp
 
 from warpsim import kernels
 from warpsim.base.checks import listed
-from warpsim.device.copies import PARTS, SCALARS, WARP, adjoints_of, block_of, copy, variant
+from warpsim.device.copies import PARTS, SCALARS, WARP, adjoints_of, block_of, copy, declaring, variant
 from warpsim.device.start import start_warp
 from warpsim.kernels.real import Entry
 
@@ -119,25 +119,31 @@ class Compiled(NamedTuple):
     error: str | None
 
 
-def build_all(scalars=tuple(SCALARS.values())) -> dict[str, wp.Module]:
-    """Copy every file in every variant of these scalar types; returns the registered modules that have kernels."""
+def build_all(scalars=tuple(SCALARS.values()), *, small: bool = True) -> dict[str, wp.Module]:
+    """Copy every file in every variant of these scalar types; returns the registered modules that have kernels.
+
+    Without `small`, variants with fewer lanes per world are left out: they are launched on CUDA alone.
+    """
+    variants = {suffix: folders for suffix, folders in VARIANTS.items() if small or suffix not in SMALL}
+    with declaring():
+        _copy_all(scalars, variants)
+    modules = wp._src.context.user_modules
+    named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
+    return {name: module for name, module in named.items() if _is_launched(name, module)}
+
+
+def _copy_all(scalars, variants: dict[str, tuple[str, ...]]) -> None:
+    """Copy every file for each scalar type, and for the variants that launch its kernels."""
     for info in sorted(pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."), key=lambda info: info.name):
         file = importlib.import_module(info.name)
         for real in scalars:
             adjoints_of(copy(file, real))
-            for suffix, folders in VARIANTS.items():
+            for suffix, folders in variants.items():
                 shared = suffix in SMALL and has_shares(x for x in vars(file).values() if isinstance(x, Entry))
                 if shared or info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
                     lanes = int(suffix[1:]) if suffix[1:].isdigit() else WARP
-                    copy(
-                        file,
-                        variant(
-                            real, "_spin" in suffix, "_cg" in suffix, lanes, suffix == "_dual", "_shaped" in suffix
-                        ),
-                    )
-    modules = wp._src.context.user_modules
-    named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
-    return {name: module for name, module in named.items() if _is_launched(name, module)}
+                    spin, cg, dual, shaped = (name in suffix for name in ("_spin", "_cg", "_dual", "_shaped"))
+                    copy(file, variant(real, spin, cg, lanes, dual, shaped))
 
 
 def has_shares(found) -> bool:

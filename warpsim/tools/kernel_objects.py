@@ -41,7 +41,7 @@ from warpsim.device.copies import SCALARS
 from warpsim.device.cores import usable_cores
 from warpsim.device.start import start_warp
 from warpsim.kernels import cpu_target
-from warpsim.tools.kernel_modules import ADJOINTS, PREFIX, SMALL, build_all
+from warpsim.tools.kernel_modules import ADJOINTS, PREFIX, build_all
 
 ADJOINT_COST = 3  # an adjoint compiles as long as so many plain kernels
 
@@ -61,16 +61,23 @@ def cpu_modules(dtype: str = "both", only: tuple[str, ...] = ()) -> dict[str, wp
     """The Warp modules that are launched on the CPU, by name, the costliest first."""
 
     def wanted(name: str) -> bool:
-        package = name.removeprefix(PREFIX).partition(".")[0]
-        right = dtype == "both" or package.startswith(dtype)  # kernels of one type may bring in some of the other
-        return right and not package.endswith(SMALL) and (not only or any(text in name for text in only))
+        right = dtype == "both" or name.startswith(PREFIX + dtype)  # kernels of one type may bring in some of the other
+        return right and (not only or any(text in name for text in only))
 
     scalars = [scalar for name, scalar in SCALARS.items() if dtype in ("both", name)]
-    found = {name: module for name, module in build_all(scalars).items() if wanted(name)}
-    return dict(sorted(found.items(), key=lambda pair: -cost(pair[1])))
+    found = {name: module for name, module in build_all(scalars, small=False).items() if wanted(name)}
+    costs = {}  # by file: its copies differ in a constant
+    for name, module in found.items():
+        if _file_of(name) not in costs:
+            costs[_file_of(name)] = _cost(module)
+    return dict(sorted(found.items(), key=lambda pair: -costs[_file_of(pair[0])]))
 
 
-def cost(module: wp.Module) -> int:
+def _file_of(name: str) -> str:
+    return name.removeprefix(PREFIX).partition(".")[2]
+
+
+def _cost(module: wp.Module) -> int:
     """Length of the text that a module is compiled from: its kernels and the functions that they call."""
     todo, texts = [kernel.adj for kernel in module.kernels.values()], {}
     while todo:
