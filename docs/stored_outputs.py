@@ -46,15 +46,16 @@ def stored(page: pathlib.Path) -> list[dict]:
 
 
 def smaller(picture: str) -> str:
-    """A picture with few colors, PNG in base64."""
+    """A picture with few colors, of half the size where it is large; PNG in base64."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB")
-    data = io.BytesIO()
-    image.quantize(COLORS, dither=Image.Dither.NONE).save(data, "PNG", optimize=True)
-    if len(data.getvalue()) > LARGEST:
-        raise ValueError(f"a picture has {len(data.getvalue()):,} bytes; draw it smaller, up to {LARGEST:,} are stored")
-    return base64.b64encode(data.getvalue()).decode()
+    for factor in (1, 2):
+        data = io.BytesIO()
+        image.reduce(factor).quantize(COLORS, dither=Image.Dither.NONE).save(data, "PNG", optimize=True)
+        if len(data.getvalue()) <= LARGEST:
+            return base64.b64encode(data.getvalue()).decode()
+    raise ValueError(f"a picture has {len(data.getvalue()):,} bytes; draw it smaller, up to {LARGEST:,} are stored")
 
 
 def plain(output: dict) -> dict | None:
@@ -80,7 +81,7 @@ def store(page: pathlib.Path) -> float:
 
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells(page)])
     with tempfile.TemporaryDirectory() as folder:
-        options = {"timeout": 300, "extra_arguments": ["--InlineBackend.figure_formats={'retina'}"]}
+        options = {"timeout": 1200, "extra_arguments": ["--InlineBackend.figure_formats={'retina'}"]}
         client = nbclient.NotebookClient(notebook, resources={"metadata": {"path": folder}}, **options)
         start = time.perf_counter()
         client.execute()
