@@ -12,7 +12,18 @@ import warp as wp
 from ..flags import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
 from ..laws.cone import INVERSE_MASS_FLOOR
 from ..laws.contact_law import AWAY, STRUCK, LawOptions, friction_of, load_of, regularised
-from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count, team_sum, team_take, team_value
+from ..linalg.lanes import (
+    lane,
+    lanes,
+    sync,
+    team_before,
+    team_bits,
+    team_count,
+    team_rank,
+    team_sum,
+    team_take,
+    team_value,
+)
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
 from ..tree import spatial as sp
 from ..tree.effective_mass import rows_at_once, team_eliminate, team_row_weight
@@ -22,7 +33,7 @@ from .broadphase import Grid
 from .cull import geom_bound, next_candidate
 from .narrow.detect import detect_features
 from .narrow.features import ContactGeometry, contact_frame, evaluate
-from .narrow.manifold import PLANE, Manifold, contact_features
+from .narrow.manifold import PLANE, Manifold, team_deal
 from .narrow.resolution import SUSPECT, is_inside, longest_ways, looked_at
 from .narrow.shape import bounding_radius
 from .pair_laws import (
@@ -247,14 +258,11 @@ def find_features(
 
 
 @func
-def add_contacts(
+def find_contact(
     topology: Topology, scene: Scene, h: real, size: wp.array2d(dtype=vec3), links: Moving, geoms: Geoms, w: int,
-    p: int, manifold: Manifold, count: int, stores: bool, contacts: Contacts,
+    p: int, feature: wp.vec3i,
 ):  # fmt: skip
-    """Store the contacts of pair p from index `count` on; return the index after them, and flags.
-
-    Contacts are the features for which `look_ahead` gives TOUCHES. With `stores` false they are only counted.
-    """
+    """Geometry of a feature contact of pair p, and the result of `look_ahead`."""
     row = w % size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
@@ -262,21 +270,10 @@ def add_contacts(
     type_b = scene.geom_type[b]
     size_a = size[row, a]
     size_b = size[row, b]
-    now = int(count)
-    flags = int(0)
-    for i in range(manifold.count):
-        feature = contact_features(manifold, i)
-        g = evaluate(type_a, geoms.X[w, a], size_a, type_b, geoms.X[w, b], size_b, feature)
-        g.phi = g.phi - margin_of(scene, w, p)
-        ways = longest_ways(type_a, size_a, type_b, size_b)
-        found = look_ahead(topology, scene, links, h, ways, w, a, b, g)
-        room = now < contacts.pair.shape[1]
-        flags = flags | flags_of(found, room)
-        if found & TOUCHES != 0 and room:
-            if stores:
-                store_contact(contacts, w, now, p, feature, g)
-            now += 1
-    return now, flags
+    g = evaluate(type_a, geoms.X[w, a], size_a, type_b, geoms.X[w, b], size_b, feature)
+    g.phi = g.phi - margin_of(scene, w, p)
+    ways = longest_ways(type_a, size_a, type_b, size_b)
+    return g, look_ahead(topology, scene, links, h, ways, w, a, b, g)
 
 
 @func
@@ -345,7 +342,8 @@ def detect(
     Pairs come from the pair table, or from the broad phase's candidates if `grid.capacity` > 0, in the same order.
     The kernel places the geoms itself; with a broad phase `place_geoms` has done so.
     With `completes` 1 no other kernel appends contacts, so the kernel also writes the Jacobians.
-    Each lane finds the features of one pair; contacts are stored in the order of pairs. Launch over (worlds, lanes).
+    A lane finds the features of one pair, then the contact of one feature. Contacts are stored in the order of pairs.
+    Launch over (worlds, lanes).
     """
     w, _lane = wp.tid()
     if grid.capacity == 0:
@@ -373,21 +371,22 @@ def detect(
                 p = grid.candidate[candidates + own]
             if p < scene.point_pairs:
                 manifold = find_features(scene, h, plant.geom_size, geoms, w, p)
-        # Contacts are stored in the order of pairs: a lane's contacts begin where those of the lane before it end.
-        # So several lanes count their contacts first (turn 0), and store them then (turn 1).
-        begin = int(count)
-        number = int(0)
-        for turn in range(wp.where(lanes() == 1, 1, 0), 2):
-            number = int(0)
-            if manifold.count > 0:
-                end, found = add_contacts(
-                    topology, scene, h, plant.geom_size, links, geoms, w, p, manifold, begin, turn == 1, contacts
-                )  # fmt: skip
-                number = end - begin
-                flags = flags | found
-            if turn == 0:
-                begin = count + team_before(number)
-        count += team_count(number)
+        # The features of all lanes' pairs, in the order of pairs, a lane each.
+        before = team_before(manifold.count)
+        features = team_count(manifold.count)
+        for first in range(0, features, lanes()):
+            dealt = team_deal(manifold.count, manifold.features, p, before - first)
+            found = int(0)
+            g = ContactGeometry()
+            if first + lane() < features:
+                feature = wp.vec3i(dealt[0], dealt[1], dealt[2])
+                g, found = find_contact(topology, scene, h, plant.geom_size, links, geoms, w, dealt[3], feature)
+            now = count + team_rank(found & TOUCHES)
+            room = now < contacts.pair.shape[1]
+            flags = flags | flags_of(found, room)
+            if found & TOUCHES != 0 and room:
+                store_contact(contacts, w, now, dealt[3], feature, g)
+            count = wp.min(count + team_count(found & TOUCHES), contacts.pair.shape[1])
     contacts.count[w] = count
     contacts.flags[w] = team_bits(flags)
     if completes == 1:

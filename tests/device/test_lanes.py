@@ -12,6 +12,7 @@ from benchmarks.gpu.warp import Program
 from scenes.examples import asset, clutter
 from warpsim.device.copies import PARTS, WARP, copy, lanes_for, variant
 from warpsim.kernels.contact import contacts
+from warpsim.kernels.contact.narrow import manifold
 from warpsim.kernels.integrate import fused
 from warpsim.kernels.linalg import lanes as lane_functions
 from warpsim.kernels.solve import problem
@@ -24,8 +25,8 @@ WORLDS = 4
 
 
 def primitives(lanes: int):
-    """A kernel that writes what every function of `lanes.py` returns; over (worlds, lanes)."""
-    team = copy(lane_functions, variant(wp.float32, lanes=lanes))
+    """A kernel that writes what every function of `lanes.py` returns, and `team_deal`; over (worlds, lanes)."""
+    team, lists = (copy(file, variant(wp.float32, lanes=lanes)) for file in (lane_functions, manifold))
 
     @wp.kernel(enable_backward=False, module="unique")
     def each(
@@ -42,6 +43,12 @@ def primitives(lanes: int):
         results[w, 3, i] = team.team_rank(n[w, i] % 3)
         results[w, 4, i] = team.team_take(n[w, i] % 3, 100, 2, -1)
         results[w, 5, i] = team.lane()
+        list = lists.Manifold()
+        for k in range(n[w, i] % 4):
+            list = lists.add_contact(list, i, k, -1)
+        dealt = lists.team_deal(list.count, list.features, 100 + i, team.team_before(list.count) - 1)
+        for k in range(4):
+            results[w, 6 + k, i] = dealt[k]
         team.sync()
 
     each.lanes = lanes
@@ -56,7 +63,7 @@ def test_worlds_in_one_warp_share_nothing(lanes):
     n = rng.integers(0, 50, (WORLDS, lanes)).astype(np.int32)
     given = [wp.array(values, device="cpu") for values in (x, n)]
     made = [
-        wp.zeros((WORLDS, rows, lanes), dtype=kind, device="cpu") for rows, kind in ((3, wp.float32), (6, wp.int32))
+        wp.zeros((WORLDS, rows, lanes), dtype=kind, device="cpu") for rows, kind in ((3, wp.float32), (10, wp.int32))
     ]
     launch = Launch(primitives(lanes), (WORLDS, lanes), (*given, *made), WARP, {})
     program = Program(*ptx_of(launch))
@@ -79,6 +86,8 @@ def test_worlds_in_one_warp_share_nothing(lanes):
     for w in range(WORLDS):
         places = 100 + np.flatnonzero(hit[w])[: lanes - 2]
         assert integers[w, 4].tolist() == [-1, -1, *places, *[-1] * (lanes - 2 - len(places))]
+        rows = [(i, k, -1, 100 + i) for i in range(lanes) for k in range(n[w, i] % 4)][1 : lanes + 1]
+        assert [tuple(row) for row in integers[w, 6:].T[: len(rows)].tolist()] == rows
 
 
 def test_a_world_gets_no_more_lanes_than_it_has_dofs():

@@ -27,8 +27,8 @@ The reference face belongs to the box of the side face in the first case, to the
 import warp as wp
 
 from ... import real as device
-from ...linalg.lanes import by_device
-from ...real import func, struct
+from ...linalg.lanes import WORLD, WORLDS, by_device
+from ...real import LANES, func, struct
 
 # Shapes, with the numbers of `GeomType` (`warpsim/model/model.py`).
 PLANE = wp.constant(0)
@@ -105,3 +105,31 @@ def add_contact(manifold: Manifold, feature_a: wp.int32, feature_b: wp.int32, re
 def contact_features(manifold: Manifold, i: wp.int32) -> wp.vec3i:
     """The triple (feature_a, feature_b, reference) of contact i."""
     return row_of(manifold.features, i)
+
+
+# A lane puts its rows at the places from `at` on that are this world's lanes.
+PUT = "if (ROW < count && unsigned(at + ROW) < LANES) { quad& to = dealt[at + ROW]; to.c[0] = features.data[ROW][0]; \
+to.c[1] = features.data[ROW][1]; to.c[2] = features.data[ROW][2]; to.c[3] = pair; }"
+DEAL = f"""
+typedef wp::vec_t<4, int> quad;
+__shared__ alignas(16) int places[{4 * WORLDS * LANES}];
+quad* const dealt = reinterpret_cast<quad*>(places) + {WORLD} * LANES;
+meet();
+PUTS
+meet();
+return dealt[lane];
+"""
+
+
+@device.func_native(
+    by_device(
+        DEAL.replace("PUTS", "\n".join(PUT.replace("ROW", str(row)) for row in range(int(MAX_POINTS)))),
+        "const auto& row = features.data[-at]; return wp::vec_t<4, int>(row[0], row[1], row[2], pair);",
+    )
+)
+def team_deal(count: int, features: features_type, pair: int, at: int) -> wp.vec4i:
+    """Deal the rows of all lanes' lists in sequence, one to each lane, with their `pair` as fourth number.
+
+    Row k of this lane's list is dealt to lane `at` + k, which need not exist. On one lane row −`at`.
+    """
+    ...
