@@ -209,9 +209,7 @@ def store_slopes(problem: Problem, G: wp.array1d(dtype=mat33), x: Coupled, c: in
     C = point_slots(problem)
     if is_spin(problem, c):
         G[c] = x.spin
-        G[C + c] = mat33(
-            x.left[0], x.left[1], x.left[2], x.right[0], x.right[1], x.right[2], real(0.0), real(0.0), real(0.0)
-        )
+        G[C + c] = wp.matrix_from_rows(x.left, x.right, vec3())
     else:
         G[c] = x.point
 
@@ -361,10 +359,8 @@ def add_gram(
     if SPIN:
         if is_spin(problem, c):
             g = G[point_slots(problem) + c]
-            left = vec3(g[0, 0], g[0, 1], g[0, 2])
-            right = vec3(g[1, 0], g[1, 1], g[1, 2])
             point = point_of(problem, c)
-            team_support_add_cross(problem.J[w, point], problem.J[w, c], support, size, left, right, slot, H)
+            team_support_add_cross(problem.J[w, point], problem.J[w, c], support, size, g[0], g[1], slot, H)
 
 
 @func
@@ -377,10 +373,8 @@ def add_block_gram(problem: Problem, G: wp.array1d(dtype=mat33), w: int, c: int,
     if SPIN:
         if is_spin(problem, c):
             g = G[point_slots(problem) + c]
-            left = vec3(g[0, 0], g[0, 1], g[0, 2])
-            right = vec3(g[1, 0], g[1, 1], g[1, 2])
             J = problem.J[w, point_of(problem, c)]
-            team_support_add_block_cross(J, problem.J[w, c], support, size, left, right, problem.dof_begin, P)
+            team_support_add_block_cross(J, problem.J[w, c], support, size, g[0], g[1], problem.dof_begin, P)
 
 
 @func
@@ -395,14 +389,12 @@ def coupled_force(
             C = point_slots(problem)
             pair = problem.contact_pair[w, c]
             g = G[C + C + point]
-            left = vec3(g[0, 0], g[0, 1], g[0, 2])
-            right = vec3(g[1, 0], g[1, 1], g[1, 2])
             other = wp.where(is_spin(problem, c), point, C + point)
             theirs = support_rate(problem.J[w, other], problem.support[pair], problem.support_size[pair], x)
             if is_spin(problem, c):
-                f = f + wp.dot(left, theirs) * right
+                f = f + wp.dot(g[0], theirs) * g[1]
             else:
-                f = f + wp.dot(right, theirs) * left
+                f = f + wp.dot(g[1], theirs) * g[0]
     return f
 
 

@@ -199,10 +199,7 @@ def stabilised_gradients(
         apart = along * along < real(KRYLOV_APART) * now * island_dot(islands, w, r, shadow, shadow)
         fresh = apart or omega == zero or not (now < real(KRYLOV_GROWTH) * least)
     island_sum(islands, w, r, one, best, zero, b, b)
-    share = zero
-    if first > zero:
-        share = wp.sqrt(least / first)
-    return share
+    return wp.where(first > zero, wp.sqrt(least / first), zero)
 
 
 @func

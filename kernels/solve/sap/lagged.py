@@ -46,7 +46,7 @@ from .contact_laws import (
     slips,
 )
 from .coupled import Lag, prepare_coupled, solve_coupled
-from .newton import Range, island_range, multiply_A, row_rate
+from .newton import Range, copy_dofs, island_range, multiply_A, row_rate
 from .progress import (
     CYCLE_PATIENCE,
     MOST_SHARE,
@@ -96,12 +96,9 @@ LEAST_SHARE = 0.1
 @func
 def start_lagged(problem: Problem, work: Workspace, near: bool, solution: Solution, w: int, r: Range):
     """Initial state: v* without impulses; with `near`, v0 and the law's impulses at v0. Computes A v* in p_star."""
-    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
-        i = work.islands.dof[w, at]
-        solution.v[w, i] = problem.v_star[w, i]
-        if near:
-            solution.v[w, i] = problem.v0[w, i]
-    sync()
+    copy_dofs(work.islands, w, r, problem.v_star[w], solution.v[w])
+    if near:
+        copy_dofs(work.islands, w, r, problem.v0[w], solution.v[w])
     multiply_A(problem, work.islands, w, r, problem.v_star[w], work.p_star[w])
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
@@ -550,9 +547,7 @@ def solve_lagged_adjoint(
         return
     r = island_range(work.islands, w, island)
     slope = lag.slope[w, island]
-    slides = wp.int32(0)
-    if slope > real(0.0):
-        slides = wp.int32(1)
+    slides = wp.where(slope > real(0.0), 1, 0)
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         seed[w, i] = -v_bar[w, i]

@@ -89,6 +89,15 @@ def row_rate(problem: Problem, v: wp.array1d(dtype=real), w: int, k: int) -> rea
 
 
 @func
+def copy_dofs(islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)):
+    """y ← x on the dofs of the island."""
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = islands.dof[w, at]
+        y[i] = x[i]
+    sync()
+
+
+@func
 def multiply_A(
     problem: Problem, islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)
 ):
@@ -154,12 +163,11 @@ def assemble(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
         tree = islands.tree[w, at]
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
-        if begin < end:
-            s = islands.slot[w, begin]
-            team_copy_lower(problem.A[w], begin, end, H, s, s)
-            if not whole:
-                for i in range(s + lane(), s + end - begin, lanes()):
-                    newton.first[w, i] = s
+        s = islands.slot[w, begin]
+        team_copy_lower(problem.A[w], begin, end, H, s, s)
+        if not whole:
+            for i in range(s + lane(), s + end - begin, lanes()):
+                newton.first[w, i] = s
     sync()
     for at in range(r.contact_begin, r.contact_end):
         c = islands.contact[w, at]
@@ -244,10 +252,7 @@ def multiply(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
 def precondition(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range) -> real:
     """z ← P⁻¹ residual; return residualᵀ z."""
     z = newton.z[w]
-    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
-        i = islands.dof[w, at]
-        z[i] = newton.residual[w, i]
-    sync()
+    copy_dofs(islands, w, r, newton.residual[w], z)
     for at in range(r.tree_begin, r.tree_end):
         tree = islands.tree[w, at]
         team_ltdl_solve_block(newton.P[w], problem.tree_v[tree], problem.tree_v[tree + 1], z)

@@ -24,7 +24,7 @@ import warp as wp
 
 from ...laws.bounds import box_cost, box_hessian, box_impulse
 from ...laws.cone import cone_cost, contact_regularization, contact_stabilization
-from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_max, team_sum
+from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_max, team_sum, team_sum_3
 from ...linalg.team_loops import team_sparse_add, team_support_add
 from ...real import BY_CG, SPIN, func, kernel, mat33, real, struct, vec3
 from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution, clear_idle, is_idle
@@ -36,7 +36,7 @@ from .contact_laws import (
     point_slots,
 )
 from .islands import Islands
-from .newton import Newton, Range, constraint_rates, island_range, multiply_A, prepare, solve_prepared
+from .newton import Newton, Range, constraint_rates, copy_dofs, island_range, multiply_A, prepare, solve_prepared
 
 LINE_SEARCHES = {"exact": 0, "backtracking": 1}
 
@@ -133,12 +133,9 @@ def first_guess(problem: Problem, work: Workspace, options: Options, solution: S
     """Set v to v0, or to v* if allowed and few contacts of a single tree act; return whether it is v*."""
     few = r.tree_end - r.tree_begin == 1 and r.contact_end - r.contact_begin <= FEW_CONTACTS
     free = options.free_start == 1 and few
-    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
-        i = work.islands.dof[w, at]
-        solution.v[w, i] = problem.v0[w, i]
-        if free:
-            solution.v[w, i] = problem.v_star[w, i]
-    sync()
+    copy_dofs(work.islands, w, r, problem.v0[w], solution.v[w])
+    if free:
+        copy_dofs(work.islands, w, r, problem.v_star[w], solution.v[w])
     return free
 
 
@@ -192,18 +189,14 @@ def residual(problem: Problem, work: Workspace, solution: Solution, w: int, r: R
         k = work.islands.row[w, at]
         gamma_k = solution.row_gamma[w, k]
         team_sparse_add(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], gamma_k, j_c)
-    gradient_sq = real(0.0)
-    momentum_sq = real(0.0)
-    impulse_sq = real(0.0)
+    sums = vec3()
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         D_sq = real(1.0) / problem.A[w, i, i - problem.dof_begin[i]]
         gradient = work.m[w, i] - j_c[i]
         momentum = work.m[w, i] + work.p_star[w, i]
-        gradient_sq += gradient * gradient * D_sq
-        momentum_sq += momentum * momentum * D_sq
-        impulse_sq += j_c[i] * j_c[i] * D_sq
-    return vec3(team_sum(gradient_sq), team_sum(momentum_sq), team_sum(impulse_sq))
+        sums += D_sq * vec3(gradient * gradient, momentum * momentum, j_c[i] * j_c[i])
+    return team_sum_3(sums)
 
 
 @func
@@ -260,15 +253,15 @@ def newton_step(problem: Problem, work: Workspace, w: int, r: Range, forcing: re
     sync()
     solve_prepared(problem, work.newton, work.islands, w, r, forcing, dv)
     multiply_A(problem, work.islands, w, r, dv, dp)
-    step = Step()
+    sums = vec3()
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
-        step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
-        step.slope_A += dv[i] * work.m[w, i]
-        step.curvature_A += dv[i] * dp[i]
-    step.slope = team_sum(step.slope)
-    step.slope_A = team_sum(step.slope_A)
-    step.curvature_A = team_sum(step.curvature_A)
+        sums += dv[i] * vec3(work.m[w, i] - work.j_c[w, i], work.m[w, i], dp[i])
+    sums = team_sum_3(sums)
+    step = Step()
+    step.slope = sums[0]
+    step.slope_A = sums[1]
+    step.curvature_A = sums[2]
     constraint_rates(problem, work.islands, w, r, dv, work.dv_c[w], work.row_dv_c[w])
     return step
 
@@ -459,10 +452,7 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
             lost = real(1.0)
         momentum_sq += p[i] * p[i] / problem.A[w, i, i - problem.dof_begin[i]]
     work.norms[w, r.island] = vec3(real(0.0), team_sum(momentum_sq), real(0.0))
-    status = wp.int32(0)
-    if team_max(lost) != real(0.0):
-        status = wp.int32(STATUS_NON_FINITE)
-    return status
+    return wp.where(team_max(lost) != real(0.0), STATUS_NON_FINITE, 0)
 
 
 def newton_method(
@@ -573,10 +563,7 @@ iterate_any = newton_method(
 @func
 def island_tolerance(work: Workspace, options: Options, w: int) -> real:
     """ε_r for each island of the world."""
-    tolerance = options.tolerance
-    if work.islands.count[w] > 1:
-        tolerance = tolerance * real(SHARED_TOLERANCE)
-    return tolerance
+    return options.tolerance * wp.where(work.islands.count[w] > 1, real(SHARED_TOLERANCE), real(1.0))
 
 
 @func

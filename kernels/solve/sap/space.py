@@ -49,7 +49,10 @@ MATRIX = f"wp::mat_t<3, 3, {scalar}>"
 
 @struct
 class Space:
-    """An island in the space of its rows; arrays have an entry per row or, where marked, per dof."""
+    """An island in the space of its rows; arrays have an entry per row or, where marked, per dof.
+
+    Each of its trees has dofs: constraints join it to the others.
+    """
 
     n: int  # rows: 3 contacts + scalars
     contacts: int
@@ -189,10 +192,8 @@ def multiply_space(
     """y = A x, in the order of the island's dofs."""
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        end = problem.tree_v[tree + 1]
-        if begin < end:
-            team_space_times_A(problem.A[w], begin, end, tree_column(problem, work, w, r, tree), x, y)
+        column = tree_column(problem, work, w, r, tree)
+        team_space_times_A(problem.A[w], problem.tree_v[tree], problem.tree_v[tree + 1], column, x, y)
 
 
 @func
@@ -267,11 +268,9 @@ def take_space(problem: Problem, work: Workspace, w: int, r: Range):
     team_space_rates(s.x, s.n, s.dofs)
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
+        column = tree_column(problem, work, w, r, tree)
         end = problem.tree_v[tree + 1]
-        if begin < end:
-            column = tree_column(problem, work, w, r, tree)
-            team_space_half(problem.A_factor[w], begin, end, column, s.n, s.dofs, s.x)
+        team_space_half(problem.A_factor[w], problem.tree_v[tree], end, column, s.n, s.dofs, s.x)
     team_space_gram(s.x, s.n, s.dofs)
     for row in range(lane(), s.n, lanes()):
         s.u[row] = s.b[row]
@@ -299,10 +298,8 @@ def give_velocity(problem: Problem, work: Workspace, s: Space, solution: Solutio
     sync()
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        end = problem.tree_v[tree + 1]
-        if begin < end:
-            team_space_solve(problem.A_factor[w], begin, end, tree_column(problem, work, w, r, tree), s.x)
+        column = tree_column(problem, work, w, r, tree)
+        team_space_solve(problem.A_factor[w], problem.tree_v[tree], problem.tree_v[tree + 1], column, s.x)
     for i in range(lane(), s.dofs, lanes()):
         v = s.v_star[i] + s.dv[i]
         solution.v[w, work.islands.dof[w, r.slot_begin + i]] = v

@@ -62,6 +62,15 @@ SHORT = wp.constant(8)  # dofs of a tree
 
 
 @func
+def edges_of(problem: Problem) -> int:
+    """1 if friction cones are pyramids, 0 if they are round."""
+    edges = wp.int32(0)
+    if SHAPED:
+        edges = problem.edges
+    return edges
+
+
+@func
 def turned(B: vec4, u: vec3) -> vec3:
     """u in the axes of a cone. By one lane."""
     return vec3(B[0] * u[0] + B[1] * u[1], B[2] * u[0] + B[3] * u[1], u[2])
@@ -130,11 +139,8 @@ def linearise_contact_in_space(problem: Problem, s: Space, k: int) -> vec3:
     """Store G of contact k at the present u; return γ(u). By one lane."""
     u = triple(s.u, k)
     mu = s.mu[3 * k]
-    edges = wp.int32(0)
     gamma = vec3()
-    if SHAPED:
-        edges = problem.edges
-    if edges == 1:
+    if edges_of(problem) == 1:
         R_n = s.R[3 * k + 2]
         none = vec3()
         gamma, _sigma = pyramid_impulse(u, none, R_n, mu, NO_SPIN)
@@ -197,9 +203,7 @@ def try_in_space(
 ) -> Step:
     """dℓ/dα, as `line_slope`, and d²ℓ/dα² = ΔvᵀAΔv − Σ Δuᵀ dγ/dα."""
     s = space_island(work, w, r)
-    edges = wp.int32(0)
-    if SHAPED:
-        edges = problem.edges
+    edges = edges_of(problem)
     sums = vec2()
     for k in range(lane(), s.contacts, lanes()):
         du = triple(s.before, k)
@@ -257,15 +261,6 @@ def advance_in_space(problem: Problem, work: Workspace, solution: Solution, w: i
 
 
 @func
-def has_cones(problem: Problem) -> bool:
-    """Whether friction cones are round."""
-    cones = bool(True)
-    if SHAPED:
-        cones = problem.edges == 0
-    return cones
-
-
-@func
 def linearise_trial(s: Space):
     """Slopes and δ of every law on the part that a trial impulse chooses."""
     for k in range(lane(), s.contacts, lanes()):
@@ -306,7 +301,7 @@ def guess_in_space(problem: Problem, work: Workspace, options: Options, solution
         s.u[row] = s.b[row]
     sync()
     trials = wp.int32(0)
-    if has_cones(problem) and s.contacts > 0:
+    if edges_of(problem) == 0 and s.contacts > 0:
         for _turn in range(SWEEPS):
             for k in range(s.contacts):
                 sweep_cone(s, k)
@@ -353,15 +348,13 @@ def turn_back(problem: Problem, work: Workspace, s: Space, w: int, r: Range):
 def iterate_in_space(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range) -> int:
     """Solve an island; return the status, `UNDECIDED` if its v, rounded, misses the tolerance."""
     tolerance = island_tolerance(work, options, w)
-    status = newton_in_space(problem, work, options, solution, w, r, tolerance)
+    failed = newton_in_space(problem, work, options, solution, w, r, tolerance) != 0
     s = space_island(work, w, r)
-    if status != 0:
-        status = wp.int32(UNDECIDED)
-    else:
+    status = wp.int32(UNDECIDED)
+    if not failed:
         give_velocity(problem, work, s, solution, w, r)
         squares = work.norms[w, r.island]
         limit = options.absolute + tolerance * wp.sqrt(wp.max(squares[1], squares[2]))
-        status = wp.int32(UNDECIDED)
         if wp.sqrt(squares[0]) <= limit:
             status = wp.int32(0)
             for row in range(lane(), s.n, lanes()):

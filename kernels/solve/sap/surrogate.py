@@ -15,7 +15,7 @@ from ...real import SPIN, func, real, vec3
 from ..problem import Problem, Solution
 from .contact_laws import contact_rho, contact_u, is_spin, spin_entry, spin_rate
 from .coupled import Lag
-from .newton import Range
+from .newton import Range, copy_dofs
 from .sap import (
     CG_FORCING,
     Options,
@@ -146,9 +146,7 @@ def convex_passes(start, momentum, residual, opposing_impulses, linearise, newto
         Of an island without contacts, `norms` then holds the residual, from recomputed momenta.
         """
         start(surrogate, work, solution, w, r)
-        most = wp.int32(SURROGATE_ITERATIONS)
-        if is_large(lag, r):
-            most = wp.int32(SURROGATE_MANY_ITERATIONS)
+        most = wp.where(is_large(lag, r), SURROGATE_MANY_ITERATIONS, SURROGATE_ITERATIONS)
         iterations = wp.int32(0)
         stalled = wp.int32(0)
         best = real(wp.inf)
@@ -195,25 +193,18 @@ def solve_surrogate(
     surrogate: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, precision: real
 ) -> int:
     """Solve the convex problem to `precision` from the previous pass's solution; return the number of iterations."""
-    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
-        i = work.islands.dof[w, at]
-        solution.v[w, i] = lag.v[w, i]
-    sync()
+    copy_dofs(work.islands, w, r, lag.v[w], solution.v[w])
     iterations = iterate_convex(surrogate, work, lag, solution, w, r, precision)
-    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
-        i = work.islands.dof[w, at]
-        lag.v[w, i] = solution.v[w, i]
+    copy_dofs(work.islands, w, r, solution.v[w], lag.v[w])
     return iterations
 
 
 @func
 def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
     """Set up the unlagged convex problem, starting from v0, or from v* where there are no contacts."""
-    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
-        i = work.islands.dof[w, at]
-        lag.v[w, i] = problem.v0[w, i]
-        if r.contact_end == r.contact_begin:
-            lag.v[w, i] = problem.v_star[w, i]
+    copy_dofs(work.islands, w, r, problem.v0[w], lag.v[w])
+    if r.contact_end == r.contact_begin:
+        copy_dofs(work.islands, w, r, problem.v_star[w], lag.v[w])
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         lag.R[w, c] = problem.R[w, c]
@@ -245,9 +236,7 @@ def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int,
     From the second scattered start on, normal impulses are fixed pseudo-random multiples in [0, 2) of the impulse that
     would stop the contact alone.
     """
-    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
-        i = work.islands.dof[w, at]
-        solution.v[w, i] = problem.v0[w, i]
+    copy_dofs(work.islands, w, r, problem.v0[w], solution.v[w])
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         gamma_n = real(0.0)
@@ -268,9 +257,7 @@ def copy_point(
     to_row_gamma: wp.array1d(dtype=real),
 ):  # fmt: skip
     """Copy velocities and impulses of an island."""
-    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
-        i = work.islands.dof[w, at]
-        to_v[i] = v[i]
+    copy_dofs(work.islands, w, r, v, to_v)
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         to_gamma[c] = gamma[c]
