@@ -116,6 +116,7 @@ def test_bounces_are_counted(restitution, bounces):
     found = ws.Objective(sim, miss(0.0), {"v": [0.0]}, steps=steps).trust()
     assert (found.made[0], found.broken[0], found.hops[0]) == (bounces, bounces, 0)
     assert found.steps == steps
+    assert found.landings[0] == bounces and f"do not resolve the impact ({bounces} times)" in str(found)
 
 
 @pytest.mark.parametrize("solver", [ws.SAP(), ws.LCP()], ids=["SAP", "LCP"])
@@ -123,6 +124,7 @@ def test_bounces_inside_steps_are_no_kinks(solver):
     """With the time of impact a bounce has a slope: nothing is counted, and slope and difference agree."""
     found = ws.Objective(ball(solver, 0.8), miss(0.0), {"v": [0.0]}, steps=150).trust()
     assert found.trusted.all() and not found.kinks.any()
+    assert not found.landings.any() and "do not resolve" not in str(found)
     np.testing.assert_allclose(found.slope, found.difference, rtol=1e-2)
 
 
@@ -138,6 +140,7 @@ def test_a_smooth_pendulum_is_trusted():
     start = {"q": np.array([[1.0], [2.0]]), "v": np.array([[0.5], [-1.0]])}
     found = ws.Objective(stop_pendulum(), miss(0.3), start, steps=STEPS).trust()
     assert found.trusted.all() and not found.kinks.any()
+    assert not found.landings.any() and "do not resolve" not in str(found)
     np.testing.assert_allclose(found.slope, found.difference, rtol=1e-2)
 
 

@@ -27,7 +27,7 @@ AT_BOUND = 1e-3
 ROUNDINGS = 1e3
 LISTED = 16  # worlds in a table
 
-COUNTS = ("made", "broken", "slips", "stops", "hops", "impacts")
+COUNTS = ("made", "broken", "slips", "stops", "hops", "landings", "impacts")
 FLAGS = {
     int(flag_bits.NONFINITE): "NONFINITE",
     int(flag_bits.NOT_CONVERGED): "NOT_CONVERGED",
@@ -57,6 +57,9 @@ class GradientTrust:
         Joint stops that begin or cease to push.
     hops : array (worlds,) of int
         Pairs of geoms that part and touch again within `hop_steps` steps.
+    landings : array (worlds,) of int
+        Pairs of geoms that begin to push in a step that does not resolve an impact. If they come together fast, the
+        motion has a tooth there: entries of the gradient may be slopes of the tooth, also where the line agrees.
     impacts : array (worlds,) of int
         Impacts that steps resolve (`time_of_impact`). The motion has a slope there, so that contacts that impacts make
         or break are not counted above.
@@ -90,6 +93,7 @@ class GradientTrust:
     slips: np.ndarray
     stops: np.ndarray
     hops: np.ndarray
+    landings: np.ndarray
     impacts: np.ndarray
     other_impacts: np.ndarray
     slope: np.ndarray
@@ -113,7 +117,8 @@ class GradientTrust:
         """Worlds whose gradient can be trusted, array (worlds,) of bool.
 
         These have a disagreement within the tolerance, no hop, no flag, and no zero gradient with bodies unreached.
-        Kinks alone do no harm.
+        Kinks alone do no harm. The difference is along the gradient: a wrong small entry beside a large right one stays
+        unseen. Where bodies land fast, use `time_of_impact=True`.
         """
         good = (self.disagreement <= self.tolerance) & (self.hops == 0) & (self.flags == 0)
         return good & ~np.array([self._untouched(w) for w in range(len(good))], bool)
@@ -144,6 +149,12 @@ class GradientTrust:
             lines.append(f"{w:5d} {counts} {slopes}  {self._verdict(w)}")
         if len(listed) < len(trusted):
             lines.append(f"and {len(trusted) - len(listed)} more worlds that disagree less")
+        if self.landings.any():
+            lines.append(
+                f"geoms land in steps that do not resolve the impact ({self.landings.sum()} times): where they land "
+                "fast, entries of the gradient can be wrong although the line agrees; Simulator(time_of_impact=True) "
+                "resolves impacts"
+            )
         if not self.per_world:
             lines.append("the loss is one number for all worlds: slope and difference are those of their sum")
         return "\n".join(lines)
@@ -211,7 +222,7 @@ class Watch(ImpactCount):
         What begins to push in a step with impacts is struck, and what ceases in the next one rebounds: no kinks.
         """
         least = PUSHES * max((push[w].max(initial=0.0) for _, push, _ in self.contacts), default=0.0)
-        made = broken = slips = hops = 0
+        made = broken = slips = hops = landings = 0
         before, parted, struck = None, {}, set()
         hit = np.array([x[w] > 0 for x in self.steps], bool)
         for step, (names, push, slides) in enumerate(self.contacts):
@@ -227,6 +238,7 @@ class Watch(ImpactCount):
                 parted |= dict.fromkeys(pairs_before - pairs, step)
                 again = set() if hit[step] else pairs - pairs_before
                 hops += sum(step - parted[p] <= hop_steps for p in again if p in parted)
+                landings += len(again)
             before = now
         stops = np.array([x[w] for x in self.stop_impulses])
         pushes = stops > PUSHES * stops.max(initial=0.0)
@@ -239,6 +251,7 @@ class Watch(ImpactCount):
             slips,
             int((begins & ~by_impact).sum() + ends.sum()),
             hops,
+            landings,
             int(sum(x[w] for x in self.steps)),
         )
 
