@@ -390,6 +390,7 @@ CALLS = {
     "zero quaternion in reset": (lambda s: s.sim.reset(s.state, [0], q=np.zeros(8)), "q|quaternion|'root'"),
     "keyframe number": (lambda s: s.sim.state(keyframe=0), "keyframe|0"),
     "keyframe list": (lambda s: s.sim.state(keyframe=["a"]), "keyframe|['a']"),
+    "keyframe in reset": (lambda s: s.sim.reset(s.state, [0], keyframe="up"), "keyframe|'up'|it has"),
     "reset worlds text": (lambda s: s.sim.reset(s.state, "all"), "worlds|all"),
     "reset parameters": (lambda s: s.sim.reset(s.state, [0], parameters="no"), "parameters|'no'|True or False"),
     "assign": (lambda s: s.state.clone().assign(s.grad.state()), "other|another simulator"),

@@ -98,6 +98,8 @@ def test_the_state_holds_the_poses_until_they_are_given_anew(model):
     sim.reset(further, [0, 2], mocap=mocap[[2, 0]])
     np.testing.assert_array_equal(further.mocap.numpy()[[0, 2]], mocap[[2, 0]])
     np.testing.assert_array_equal(sim.state(keyframe="raised").mocap.numpy()[2], model.keyframes["raised"].mocap)
+    sim.reset(further, [0], keyframe="raised")
+    np.testing.assert_array_equal(further.mocap.numpy()[:2], [model.keyframes["raised"].mocap, model.mocap0])
     assert sim.step(state, mocap=mocap, out=state) is state
     np.testing.assert_array_equal(state[[2, 0]].mocap.numpy(), mocap[[2, 0]])
 

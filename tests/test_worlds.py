@@ -46,6 +46,24 @@ def test_reset_takes_parameters_back_to_the_models(ball, device):
     assert found.diagnostics["flags"].numpy()[-1].tolist() == [0, 0, 1]
 
 
+@pytest.mark.parametrize("on_device", [False, True])
+def test_reset_to_a_keyframe(ball, device, on_device):
+    """The chosen worlds get the keyframe's values to the bit, as `state(keyframe=)`, but for arguments beside it."""
+    b = ws.ModelBuilder()
+    b.add_model(ball)
+    b.add_keyframe("up", q=[0, 0, 2, 1, 0, 0, 0], v=[0, 0, 0, 1, 2, 3])
+    sim = ws.Simulator(b.build(), worlds=3, device=device)
+    wanted, first = sim.state(keyframe="up"), sim.step(sim.state())
+    mask = wp.array([True, False, True], dtype=wp.bool, device=device) if on_device else np.array([1, 0, 1], bool)
+    for given in ({}, {"v": np.zeros(6)}):
+        state = first.clone()
+        sim.reset(state, mask, keyframe="up", **given)
+        for name in ("q", "v"):
+            found, ours = (getattr(x, name).numpy() for x in (state, wanted))
+            np.testing.assert_array_equal(found[::2], 0 if name in given else ours[::2])
+            np.testing.assert_array_equal(found[1], getattr(first, name).numpy()[1])
+
+
 # Memory ------------------------------------------------------------------------------------------------------------------
 
 

@@ -338,6 +338,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         worlds: Numbers,
         q: Numbers | None = None,
         v: Numbers | None = None,
+        keyframe: str | None = None,
         *,
         activation: Numbers | None = None,
         mocap: Numbers | None = None,
@@ -356,18 +357,22 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
             waits, and `capture` accepts it.
         q, v : array (n,) or (chosen, n), optional
             Positions and velocities: one row for all chosen worlds, or one row per chosen world. Beside a mask on the
-            device they may also be arrays on the device with one row per world. Default: those of `state()`.
+            device they may also be arrays on the device with one row per world. Default: those of the keyframe, else
+            those of `state()`.
+        keyframe : str, optional
+            Name of a keyframe of the model. The other arguments replace its values. Default: none.
         activation : array (na,) or (chosen, na), optional
-            Activations, with rows as those of `q`. Default: those of `state()`.
+            Activations, with rows as those of `q`. Default: those of the keyframe, else those of `state()`.
         mocap : array (nmocap, 7) or (chosen, nmocap, 7), optional
-            Poses of the mocap bodies, with rows as those of `q`. Default: those of the model.
+            Poses of the mocap bodies, with rows as those of `q`. Default: those of the keyframe, else those of the
+            model.
         parameters : bool
             Whether the chosen worlds also get the model's values of `sim.parameters`. Default: False.
 
         Raises
         ------
         ValueError
-            A world does not exist, or a value is wrong, as in `state`. Nothing is written then.
+            A world or the keyframe does not exist, or a value is wrong, as in `state`. Nothing is written then.
 
         Notes
         -----
@@ -381,11 +386,22 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         >>> sim.reset(state, [1], q=[0.5, 0.0])
         >>> state.time.numpy().round(3).tolist(), state.q.numpy()[1].tolist()
         ([0.01, 0.0, 0.01], [0.5, 0.0])
+
+        The worlds of a mask, to a keyframe:
+
+        >>> builder = ws.ModelBuilder()
+        >>> builder.add_model(sim.model)
+        >>> builder.add_keyframe("tilted", q=[0.0, 0.5])
+        >>> sim = ws.Simulator(builder.build(), worlds=3, device="cpu")
+        >>> state = sim.step(sim.state())
+        >>> sim.reset(state, np.array([True, False, True]), keyframe="tilted")
+        >>> state.q.numpy()[:, 1].tolist()
+        [0.5, 0.0, 0.5]
         """
         self._stepper.check_state(state)
         flag(parameters, "parameters")
-        chosen, start = self._inputs.restart(worlds, q, v, activation)
-        self._stepper.restart(state, chosen, start, self._inputs.restart_mocap(chosen, mocap))
+        chosen, start = self._inputs.restart(worlds, q, v, keyframe, activation)
+        self._stepper.restart(state, chosen, start, self._inputs.restart_mocap(chosen, mocap, keyframe))
         if parameters:
             self.parameters.restore(self._inputs.chosen_worlds(worlds))
 

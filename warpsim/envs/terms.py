@@ -73,7 +73,9 @@ class Term:
         return new
 
     def bind(self, view) -> None:
-        """Set up what lives as long as the environment. A term belongs to one environment; `bind` starts it over.
+        """Called once when an environment is made: allocate arrays and look up indices.
+
+        A term belongs to one environment; another `bind` starts it over.
 
         Parameters
         ----------

@@ -823,7 +823,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             `(pin site, slider site, rod [m])` of a slider-crank: the length is the slide of the rod along the slider's
             z axis.
         body : int or str, optional
-            The contacts of this body stick with the force, which they share (`control_range` from 0 up, no feedback).
+            The body of an adhesion actuator. The control is a force that pulls the body's contacts together; they
+            share it. `control_range` starts at 0 or above, and there is no feedback.
         name : str, optional
             Name of the actuator. Default: "actuator_" and the index.
         gear : float or array

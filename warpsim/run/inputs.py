@@ -181,7 +181,7 @@ class Inputs:
             return worlds if worlds.shape == (self.worlds,) and worlds.is_contiguous else None
         return None
 
-    def restart(self, worlds, q, v, activation=None) -> tuple:
+    def restart(self, worlds, q, v, keyframe=None, activation=None) -> tuple:
         """The chosen worlds and the initial state of `Simulator.reset`.
 
         The worlds are indices, or a mask on the device. The initial state is a dict of arrays by name, or None for the
@@ -193,8 +193,8 @@ class Inputs:
         on_device = {name for name, x in given.items() if x is not None and not is_on_host(x)}
         if mask is not None and on_device:
             sizes = self.start_sizes
-            rest = {} if on_device >= {"q", "v"} else self.start(rows=1)
-            rest |= {"activation": self.rest_activation}
+            rest = {"activation": self.rest_activation}
+            rest |= {} if on_device >= {"q", "v"} and keyframe is None else self.start(keyframe=keyframe, rows=1)
             return mask, {
                 name: self.device_array(given[name], (self.worlds, n), name)
                 if name in on_device
@@ -208,14 +208,16 @@ class Inputs:
         if mask is None or self.have_rows(**given):
             mask = self.chosen_worlds(worlds)
         rows = 1 if isinstance(mask, wp.array) else len(mask)
-        named = any(x is not None for x in given.values())
-        return mask, self.start(q, v, rows=rows, activation=activation) if named else None
+        named = any(x is not None for x in (keyframe, *given.values()))
+        return mask, self.start(q, v, keyframe, rows, activation) if named else None
 
-    def restart_mocap(self, chosen, mocap):
-        """Mocap poses for the worlds of `restart`; None stays None.
+    def restart_mocap(self, chosen, mocap, keyframe=None):
+        """Mocap poses for the worlds of `restart`; None stays None. Default: those of the keyframe.
 
         They have one row for all worlds, or one per chosen world; with a mask on the device, one per world.
         """
+        if mocap is None and keyframe is not None and self.model.nmocap:
+            mocap = self.model.keyframes[keyframe].mocap
         if mocap is None:
             return None
         self.refuse_mocap(mocap)

@@ -116,7 +116,7 @@ class SAP(ContactModel):
 
     @property
     def counts_load(self) -> bool:
-        """Whether near-rigid contact stiffens under load."""
+        """Whether near-rigid contact stiffens under load: Coulomb's law, unless `supported_load` is False."""
         return self.is_lagged and self.supported_load is not False
 
     def smoothed(self, amount: float) -> "SAP":
