@@ -390,7 +390,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         The worlds of a mask, to a keyframe:
 
         >>> builder = ws.ModelBuilder()
-        >>> builder.add_model(sim.model)
+        >>> _ = builder.add_model(sim.model)
         >>> builder.add_keyframe("tilted", q=[0.0, 0.5])
         >>> sim = ws.Simulator(builder.build(), worlds=3, device="cpu")
         >>> state = sim.step(sim.state())
