@@ -124,7 +124,7 @@ class Newton:
     """
 
     title, small = "Newton, semi-implicit", 2e-4
-    note = "penalty contact, default ke and kd (a damped contact of 60 ms), kf ≤ 0.25 kg/h, angular_damping 0, float32"
+    note = "penalty contact, default ke and kd (a damped contact of 60 ms), kf at most 0.25 m/h (mass m, step h), angular_damping 0, float32"
     solver, options = "SolverSemiImplicit", {"angular_damping": 0.0}
 
     def __init__(self, scene: dict):

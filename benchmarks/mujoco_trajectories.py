@@ -37,8 +37,8 @@ TASKS = (
 ABOUT = f"""# Gymnasium's environments under MuJoCo's law
 
 `python -m benchmarks.mujoco_trajectories`, {{seeds}} starts and sequences of random actions each; "file" is the integrator of the file: RK4, or Euler for
-HalfCheetah and Pusher. Both solvers converge, except in the last table. Differences are the largest of the first {STEPS} physics steps, relative to max(1, |x|). "Parts" is the first
-action, of each start, with a difference above {PARTED:g}, or the number of actions; MuJoCo parts from itself where its start is moved by
+HalfCheetah and Pusher. Both solvers converge, except in the last table. Differences are the largest of the first {STEPS} physics steps, relative to max(1, |x|). "Parts" is
+the number of the first action after which the two engines differ by more than {PARTED:g}, for each start; if none does, the number of actions. MuJoCo parts from itself if its initial state is moved by
 {MOVED["float64"]:g} (float32: {MOVED["float32"]:g}). To pass: within {PARTED:g} for {STEPS} physics steps and until {SHARE} of the action at which MuJoCo parts
 from itself. Pusher begins exactly at the limits of joints, where MuJoCo's moved start is inside or outside. "Acted": pairs of types that touched, and limits.
 The bars are for float64; float32 has tolerance 1e-5, and its rounding is like the moved start.

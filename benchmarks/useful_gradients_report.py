@@ -89,7 +89,7 @@ def report(results: dict) -> str:
     for h in sorted(steps, key=float):
         cells = [f"{row['hover'][h]:.2g}" if h in row.get("hover", {}) else "" for row in rows.values()]
         lines.append(line([h], cells))
-    lines += ["", "Adam from eight guesses, 100 iterations (mass and friction: 200): friction and restitution within 1 %, mass and friction both within 5 %,",
+    lines += ["", "How many of eight guesses Adam improves to the right answer in 100 iterations (mass and friction: 200). Right is: friction and restitution within 1 %, mass and friction both within 5 %,",
               "throws through a bounce within 2 cm of a target 2 m away (median miss).", "", *head("search")]  # fmt: skip
     searches = dict.fromkeys(search for row in rows.values() for search in row.get("searches", {}))
     for search in searches:

@@ -33,8 +33,9 @@ class Hydroelastic:
     modulus : float
         Pressure in the middle of the geom [Pa]; `np.inf` makes the geom rigid.
     resolution : float, optional
-        Longest edge of the polyhedron that stands for a sphere, ellipsoid, capsule or cylinder [m]. Default: half the
-        largest semi-axis (128 facets), or 0.4 times the radius (16 sides).
+        Longest edge of the polyhedron that stands for a sphere, ellipsoid, capsule or cylinder [m]. Default: for
+        spheres and ellipsoids half the largest semi-axis (128 facets), for capsules and cylinders 0.4 times the radius
+        (16 sides).
     thickness : float, optional
         Thickness of the soft layer of a compliant plane [m]. Default: none.
     margin : float

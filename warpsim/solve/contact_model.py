@@ -118,7 +118,7 @@ class ContactModel:
         return f"condim {model.pair_condim[pair]} is (geoms {names})"
 
     def refuse_alone(self) -> str | None:
-        """Why `ws.solve_contact` cannot solve a single convex problem with this model; None if it can."""
+        """Why `ws.solve_contact`, which solves one convex problem, cannot use this contact model; None if it can."""
         return f"solver is {self!r}; give a SAP(...) or a Compliant(...)."
 
     def alone(self) -> "ContactModel":
