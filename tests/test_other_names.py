@@ -38,6 +38,7 @@ OBJECTS = {
     "Trajectory": lambda sim: sim.rollout(sim.state(), steps=1),
     "Diagnostics": lambda sim: sim.diagnostics,
     "ModelBuilder": lambda sim: ws.ModelBuilder(),
+    "ContactList": lambda sim: sim.contacts(sim.state()),
     "VectorEnv": lambda sim: env(),
     "View": lambda sim: env().view,
 }
@@ -224,6 +225,8 @@ def test_parameters_are_entries(sim):
     for name, here in (("dof_damping", "joint_damping"), ("actuator_gainprm", "actuator_gain")):
         with pytest.raises(ValueError, match=f"no parameter '{name}'; here it is {here}$"):
             _ = sim.parameters[name]
+    with pytest.raises(ValueError, match="are geom_torsional_friction and geom_rolling_friction"):
+        sim.parameters["geom_friction"] = sim.model.geom_friction[:, None] * np.ones(3)
     masked = np.ma.masked_array(np.ones((2, 1)), mask=[[True], [False]])
     with pytest.raises(ValueError, match="control is masked_array"):
         sim.step(sim.state(), masked)

@@ -449,7 +449,7 @@ def test_missing_and_unknown_files_are_errors(tmp_path):
         (tmp_path / "none.xml", "no such file"),
         (tmp_path / "scene.usda", "no such file"),
         (tmp_path / "robot.sdf", "unknown file type"),
-        ("<mujoco/>", "unknown file type"),
+        ("\n<mujoco/>", r"text of a file.*MjSpec\.from_string\(text\)"),
         (tmp_path, "unknown file type"),
     ):
         with pytest.raises(ModelError, match=words):

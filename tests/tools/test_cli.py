@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+import typing
 
 import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.tools import bench, runs
+from warpsim.tools import bench, cli, runs
 from warpsim.tools.cli import COMMANDS, main
+from warpsim.tools.cli_warm import CONTACT, Contact
 
 
 def run(capsys, *args) -> tuple[int, str, str]:
@@ -120,6 +122,7 @@ def test_run_and_view_show_patches(assets, capsys, tmp_path):
         (["view", "missing.zarr"], "missing.zarr"),
         (["view", "missing.zarr", "--live"], "missing.zarr"),
         (["view", "missing.zarr", "--live", "--out", "a.html"], "leave out --live"),
+        (["view", "missing.zarr", "--contact", "lcp"], "--contact"),
         (["bench", "--engines", "abacus"], "abacus"),
     ],
 )
@@ -129,6 +132,24 @@ def test_bad_requests_end_in_one_line(args, words, assets, capsys):
     lines = [line for line in err.splitlines() if line.startswith("warpsim: ")]
     assert code == 2 and len(lines) == 1 and words in lines[0], err
     assert "Traceback" not in err + out
+
+
+def test_contact_of_run_and_view(tmp_path, capsys, monkeypatch):
+    """`--contact` is the simulator's contact model in both, by the names of `warm`."""
+    path, solvers = tmp_path / "ball.xml", []
+    path.write_text('<mujoco><worldbody><body><freejoint/><geom size=".1"/></body></worldbody></mujoco>')
+
+    def simulator(*_, solver, **__):
+        solvers.append(solver)
+        raise ValueError("that is enough")
+
+    monkeypatch.setattr(ws, "Simulator", simulator)
+    monkeypatch.setattr(cli, "import_or_explain", lambda *_: None)
+    for command in ("run", "view"):
+        code, _, err = run(capsys, command, path, "--device", "cpu", "--contact", "convex")
+        assert code == 2 and "that is enough" in err
+    assert solvers == [ws.SAP(approximation="convex")] * 2
+    assert set(typing.get_args(Contact)) == set(CONTACT)
 
 
 def test_a_terminal_without_the_characters(tmp_path):

@@ -126,6 +126,9 @@ jac jac_body jac_site: sim.jacobian(state.q, body, point)
 ncon contact get_contacts collide: sim.contacts(state), sim.last_contacts
 ray raycast cast_rays: sim.ray_cast(state, origin, direction)
 gravity: sim.parameters["gravity"]
+geom_friction body_mass body_inertia body_com joint_damping joint_armature joint_friction joint_stiffness \
+actuator_gain actuator_bias dof_damping dof_armature body_ipos actuator_gainprm: an entry of sim.parameters, as \
+sim.parameters["geom_friction"]
 scene env robot: sim.model, and state = sim.state()
 nq nv nu na nbody ngeom njnt njoint nsite num_dof num_bodies num_joints body_count joint_count shape_count \
 joint_dof_count: sim.model.nq, nv, nu, ...
@@ -141,6 +144,7 @@ ctrl control: an argument of a step: sim.step(state, control)
 xpos xquat xmat body_q root_pos_w body_pos_w: sim.kinematics(state.q)
 body_qd: sim.body_velocity(state)
 step update: state = sim.step(state, control)
+sensordata: sim.sensors(state)
 contacts collide: sim.contacts(state)
 njnt joint_count num_joints: njoint
 body_count num_bodies nlinks: nbody
@@ -221,6 +225,14 @@ warning warnings errors status: flags
 residual error solver_error: momentum_error
 num_envs num_worlds nworld worlds: an entry of each array per world
 """)
+_CONTACTS = _table("""
+ncon nacon contact_count: count
+dist distance depth penetration: phi, the signed distance minus the margin of the pair
+pos position: point
+geom geom1 geom2: geoms
+normal: frame[..., 2], from A into B
+force forces efc_force: impulse over sim.dt, in the contact frame
+""")
 _ENV = _table("""
 n_envs nenvs nenv num_worlds worlds nworld world_count batch_size: num_envs
 qpos joint_q joint_pos dof_pos: state.q
@@ -286,7 +298,8 @@ SolverFeatherstone SolverXPBD Solver: ws.SAP(), ws.LCP(), ws.Compliant() or ws.M
 rollout: sim.rollout(state, controls)
 """)
 ATTRIBUTES = {"State": _STATE, "Simulator": _SIMULATOR, "Model": _MODEL, "Trajectory": _TRAJECTORY} | {
-    "Diagnostics": _DIAGNOSTICS, "VectorEnv": _ENV, "View": _VIEW, "ModelBuilder": _BUILDER
+    "Diagnostics": _DIAGNOSTICS, "VectorEnv": _ENV, "View": _VIEW, "ModelBuilder": _BUILDER,
+    "ContactList": _CONTACTS,
 }  # fmt: skip
 
 
@@ -332,9 +345,12 @@ if TYPE_CHECKING:
 
     class NamesOfModelBuilder: ...
 
+    class NamesOfContactList: ...
+
 else:
     NamesOfState, NamesOfSimulator, NamesOfModel, NamesOfTrajectory = map(other_names, list(ATTRIBUTES)[:4])
-    NamesOfDiagnostics, NamesOfVectorEnv, NamesOfView, NamesOfModelBuilder = map(other_names, list(ATTRIBUTES)[4:])
+    NamesOfDiagnostics, NamesOfVectorEnv, NamesOfView, NamesOfModelBuilder = map(other_names, list(ATTRIBUTES)[4:8])
+    NamesOfContactList = other_names("ContactList")
 
 
 def module_hint(name: str) -> str:

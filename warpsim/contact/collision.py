@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warpsim.base.other_names import NamesOfContactList
 from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
 from warpsim.contact.hydroelastic.pressure_contact import PressureContact
 from warpsim.contact.spin_contact import Spin
@@ -418,7 +419,7 @@ class Collision:
         return of
 
 
-class ContactList:
+class ContactList(NamesOfContactList):
     """Contact points of every world, on the host; from `sim.contacts` and `sim.last_contacts`.
 
     Attributes

@@ -180,6 +180,11 @@ def _path_of(source, of_urdf: dict) -> pathlib.Path:
     path = pathlib.Path(source)
     suffix = path.suffix.lower()
     known = (*MUJOCO_SUFFIXES, *URDF_SUFFIXES, *USD_SUFFIXES)
+    if suffix not in known and str(source).lstrip().startswith("<"):
+        raise ModelError(
+            f"{str(source).strip()[:40]!r} is the text of a file, not a path; for MJCF use "
+            "ws.load(mujoco.MjSpec.from_string(text)), for others write it to a file"
+        )
     if suffix not in known:
         raise ModelError(
             f"{str(source)[:80]!r}: unknown file type {suffix!r}; give a path that ends in {', '.join(known)}"

@@ -460,7 +460,11 @@ class Parameters(NamesOfParameters):
         values = numbers(values.numpy() if isinstance(values, wp.array) else values, f"parameters[{name!r}]")
         shape = (self.worlds, *self._default(name).shape)
         if values.shape not in (shape, shape[1:]):
-            raise ValueError(f"parameters[{name!r}] takes shape {shape} or {shape[1:]}, got {values.shape}")
+            lengths = name == "geom_friction" and values.shape in ((*shape, 3), (*shape[1:], 3))
+            own = "; torsional and rolling friction are geom_torsional_friction and geom_rolling_friction"
+            raise ValueError(
+                f"parameters[{name!r}] takes shape {shape} or {shape[1:]}, got {values.shape}{own if lengths else ''}"
+            )
         spec = SPECS[name]
         bad = np.isnan(values) & (not spec.nan)
         if spec.finite:

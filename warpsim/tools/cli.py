@@ -21,7 +21,7 @@ from warpsim.tools.cli_identify import Identify
 from warpsim.tools.cli_tasks import Tasks
 from warpsim.tools.cli_training import Export, Play, Train
 from warpsim.tools.cli_training import console as _console
-from warpsim.tools.cli_warm import Warm
+from warpsim.tools.cli_warm import CONTACT, Contact, Warm
 
 ROBOT_FILES = (
     ".xml",
@@ -60,6 +60,9 @@ class Run:
     """Add one actuator per joint where the file has none (URDF)."""
     unsupported: Literal["error", "report"] = "error"
     """What changes the motion and cannot be simulated is an error, or a warning and left out."""
+    contact: Contact = "sap"
+    """Contact model: ws.SAP(), ws.SAP(approximation="convex"), ws.Compliant(), ws.LCP(), ws.MuJoCo() or
+    ws.NoContact()."""
     time_of_impact: bool = False
     """Resolve impacts within steps. Without this, only steps of files with restitution do."""
     seed: int = 0
@@ -91,18 +94,18 @@ class Run:
     """A folder for worlds that raise a flag (dump: warpsim-faults), to be stepped through by `warpsim replay`."""
 
     def __call__(self) -> None:
-        from warpsim import Simulator, load
+        import warpsim as ws
         from warpsim.files.output import replacing
         from warpsim.files.patch_frames import refuse_without_fields
         from warpsim.tools.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
 
         self._check()
-        model = load(self.model, actuators=self.actuators, unsupported=self.unsupported)
+        model = ws.load(self.model, actuators=self.actuators, unsupported=self.unsupported)
         if self.patches:
             refuse_without_fields(model)
         options = {"dt": self.dt, "device": self.device, "dtype": self.dtype, "threads": self.threads}
         options |= {"on_fault": self.on_fault, "time_of_impact": self.time_of_impact or None}
-        sim = Simulator(model, self.worlds, **options)
+        sim = ws.Simulator(model, self.worlds, solver=CONTACT[self.contact](ws), **options)
         q, v = perturbed_start(model, self.worlds, self.noise, self.seed) if self.noise else (None, None)
         controls = None
         if self.controls == "random" and model.nu:
@@ -386,6 +389,8 @@ class View:
     """Step of a robot file [s]; by default the file's."""
     device: str | None = None
     """Warp device that a robot file is stepped on."""
+    contact: Contact = "sap"
+    """Contact model of a robot file, as of `warpsim run`."""
     time_of_impact: bool = False
     """Of a robot file: resolve impacts within steps. Without this, only steps of files with restitution do."""
 
@@ -397,10 +402,10 @@ class View:
         import_or_explain("viser", "show")
         if pathlib.Path(self.source).suffix.lower() in ROBOT_FILES and not pathlib.Path(self.source).is_dir():
             self._step_live()
-        elif self.dt is not None or self.device is not None or self.time_of_impact:
+        elif self.dt is not None or self.device is not None or self.time_of_impact or self.contact != "sap":
             raise ValueError(
-                f"{self.source} is a stored rollout, which is not stepped; --dt, --device and --time-of-impact are of "
-                "robot files"
+                f"{self.source} is a stored rollout, which is not stepped; --dt, --device, --contact and "
+                "--time-of-impact are of robot files"
             )
         elif self.live:
             self._play_store()
@@ -410,13 +415,12 @@ class View:
     def _step_live(self) -> None:
         if self.out or self.patches:
             raise ValueError(f"{self.source} is a robot file, stepped live; --out and --patches are of stored rollouts")
-        from warpsim import Simulator, Viewer, load
+        import warpsim as ws
 
-        options = {"dt": self.dt, "time_of_impact": self.time_of_impact or None}
-        sim = Simulator(
-            load(self.source), worlds=1 if self.worlds is None else self.worlds, device=self.device, **options
-        )
-        with Viewer(sim, port=self.port, host=self.host) as view:
+        options = {"dt": self.dt, "device": self.device, "time_of_impact": self.time_of_impact or None}
+        worlds = 1 if self.worlds is None else self.worlds
+        sim = ws.Simulator(ws.load(self.source), worlds, solver=CONTACT[self.contact](ws), **options)
+        with ws.Viewer(sim, port=self.port, host=self.host) as view:
             print(f"{view.url}  (stop with Ctrl-C)", flush=True)
             view.run()
 

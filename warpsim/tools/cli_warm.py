@@ -20,6 +20,7 @@ CONTACT = {
     "mujoco": lambda ws: ws.MuJoCo(),
     "none": lambda ws: ws.NoContact(),
 }
+Contact = Literal["sap", "convex", "compliant", "lcp", "mujoco", "none"]
 INTEGRATORS = {
     "symplectic": "SymplecticEuler",
     "explicit": "ExplicitEuler",
@@ -52,7 +53,7 @@ class Warm:
     machine needs no GPU; a machine with one, the same Warp and this kernel cache then loads what was compiled."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision."""
-    contact: Literal["sap", "convex", "compliant", "lcp", "mujoco", "none"] = "sap"
+    contact: Contact = "sap"
     """Contact model: ws.SAP(), ws.SAP(approximation="convex"), ws.Compliant(), ws.LCP(), ws.MuJoCo() or
     ws.NoContact()."""
     integrator: Literal[

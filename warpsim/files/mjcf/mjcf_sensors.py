@@ -40,7 +40,13 @@ def sensor_lack(m, s: int) -> str | None:
     """Why sensor `s` cannot be evaluated; None if it can."""
     kind = sensor_kind(m, s)
     if kind is None:
-        word = mujoco.mjtSensor(int(m.sensor_type[s])).name[7:].lower()
+        word = (
+            mujoco.mjtSensor(int(m.sensor_type[s]))
+            .name[7:]
+            .lower()
+            .replace("geomdist", "distance")
+            .removeprefix("geom")
+        )
         return "its values are the user's" if word == "user" else f"sensors of the kind {word} are not evaluated"
     for type, index in ((m.sensor_objtype[s], m.sensor_objid[s]), (m.sensor_reftype[s], m.sensor_refid[s])):
         if type == _CAMERA and index >= 0 and int(m.cam_mode[index]) != _FIXED_CAMERA:
