@@ -26,7 +26,7 @@ from warpsim.tools.cli import main
 from warpsim.tools.cli_training import find_modules_here
 
 gymnasium.register_envs(ws.envs)
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "envs.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "own_tasks.md"
 MODULE = """
 from warpsim.envs import TASKS
 _bound = 0.5
@@ -375,7 +375,7 @@ def page_module(folder: pathlib.Path) -> None:
 
 
 def test_the_task_of_the_page(found):
-    """docs/envs.md: the module as printed is a task that every environment takes by name."""
+    """docs/own_tasks.md: the module as printed is a task that every environment takes by name."""
     page_module(found)
     env = VectorEnv("my_tasks:Track", 2, device="cpu")
     env.reset(seed=1)
@@ -397,7 +397,7 @@ def run(capsys, *args) -> tuple[int, str, str]:
 
 
 def test_the_page_is_trained_and_played(torch, here, capsys):
-    """docs/envs.md, shortened: `warpsim train my_tasks:Track` from the folder of the module, and `warpsim play`."""
+    """docs/own_tasks.md, shortened: `warpsim train my_tasks:Track` from the folder of the module, and `warpsim play`."""
     page_module(here)
     short = ["--iterations", 1, "--envs", 2, "--device", "cpu"]
     code, _, err = run(capsys, "train", "my_tasks:Track", "--out", "track", *short)

@@ -66,7 +66,7 @@ def test_every_part_of_the_demo_has_a_line(tmp_path, monkeypatch, capsys):
     starts = [line.partition(":")[0] for line in told[0].splitlines() if re.match(r"\w+:", line)]
     assert starts[:4] == ["robot", "kernels", "kernels", "steps"]  # then the summary
     assert told[1].startswith(f"page: {tmp_path / 'demo.html'}") and told[2].startswith("picture: ")
-    assert rest.startswith(f"stage: {tmp_path / 'demo.usd'}") and "the page is" in rest
+    assert rest.startswith(f"stage: {tmp_path / 'demo.usd'}") and f"open {tmp_path / 'demo.html'}" in rest
     assert "\x1b" not in "".join(told) + rest
 
 
