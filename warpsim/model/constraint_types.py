@@ -13,16 +13,26 @@ LEAST_LENGTH = 1e-9  # m; below it the direction of a distance is undefined
 
 
 class ConstraintType(enum.IntEnum):
-    """What a constraint holds: frames A and B of two bodies, or two coordinates (JOINT, TENDON)."""
+    """Types of constraints: between frames A and B of two bodies, or between two coordinates (JOINT, TENDON).
 
-    CONNECT = 0  # the origins coincide
-    WELD = 1  # the frames coincide
-    HINGE = 2  # the origins and the z axes coincide
-    SLIDE = 3  # the frames coincide except for a translation along z
-    DISTANCE = 4  # the distance of the origins is between coefficients[0] and coefficients[1] [m]
-    JOINT = 5  # q1 - q1_0 = sum of coefficients[k] (q2 - q2_0)^k, q_0 the initial position
-    TENDON = 6  # the same for the lengths of two tendons
-    SCREW = 7  # the z axes coincide; B moves coefficients[0] [m] along z of A per turn about it
+    - CONNECT: the origins coincide.
+    - WELD: the frames coincide.
+    - HINGE: the origins and the z axes coincide.
+    - SLIDE: the frames coincide except for a translation along z.
+    - DISTANCE: the distance of the origins [m] is between coefficients[0] and coefficients[1].
+    - JOINT: q1 - q1_0 is the sum of coefficients[k] (q2 - q2_0)^k, where q_0 is the initial position.
+    - TENDON: the same for the lengths of two tendons.
+    - SCREW: the z axes coincide; B moves coefficients[0] [m] along z of A per turn about it.
+    """
+
+    CONNECT = 0
+    WELD = 1
+    HINGE = 2
+    SLIDE = 3
+    DISTANCE = 4
+    JOINT = 5
+    TENDON = 6
+    SCREW = 7
 
 
 class TypeTable(typing.NamedTuple):

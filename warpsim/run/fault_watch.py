@@ -67,12 +67,12 @@ class Watch:
         path = next(p for k in range(10**6) if not (p := self.folder / f"{stem}{f'-{k}' if k else ''}.zarr").exists())
         write_fault(path, self.sim, world, raised, before, after, substeps)
         self.written.append(path)
-        at = float(after.time.numpy()[world])
+        at = float(before.time.numpy()[world])
         met = self._met(path, world, before, after, substeps) if raised & UNRESOLVED else ""
         met += f": {lost_constraint(self.sim, after, world)}" if raised & NOT_HELD else ""
         met += f": {gaining_tree(self.sim, after, world)}" if raised & ENERGY_GAIN else ""
         warnings.warn(
-            f"world {world} raised {names} in the step to t = {at:g} s{met}; step through it: warpsim replay {path}",
+            f"world {world} raised {names} in the step from t = {at:g} s{met}; step through it: warpsim replay {path}",
             stacklevel=6,
         )
 

@@ -32,7 +32,8 @@ class LCP(ContactModel):
     Parameters
     ----------
     tolerance : float, optional
-        Of the residual, relative to the largest free velocity. Default: 1e-10 in float64, 1e-4 in float32.
+        Largest residual of the LCP, relative to the largest velocity of a contact or row that the impulses must
+        change (abs(t − J v*), docs/theory.md, §5.1). Default: 1e-10 in float64, 1e-4 in float32.
     error_reduction : float
         Fraction of an overlap, 0 to 1, that one step removes, at most at the recovery speed. Default: 0, overlaps stay.
     restitution_threshold : float
@@ -42,8 +43,8 @@ class LCP(ContactModel):
         Whether to start from the impulses of the previous step. With `time_of_impact` only the first solve of a step
         does. Default: True.
     saddle_escape : bool
-        Whether gradients treat contacts that hold the loss back as separated where that makes the gradients larger
-        (docs/gradients_limits.md). The motion is the same. Default: False.
+        Whether gradients treat each contact whose normal impulse the loss wants to be smaller as separating, in worlds
+        where this makes the gradients larger (docs/gradients_limits.md). The motion is the same. Default: False.
 
     Raises
     ------
