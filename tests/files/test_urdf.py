@@ -132,6 +132,14 @@ def test_position_actuators_take_joint_and_effort_limits(robot):
     assert any("kp = 100" in line.detail for line in model.report)
 
 
+def test_inertials_damping_and_friction_are_reported(robot):
+    """Each has a line with the number of links or joints that have it, 0 excepted."""
+    used = {line.feature: line.detail for line in load(robot).report if line.status == "used"}
+    assert (used["inertials"], used["damping of joints"], used["friction of joints"]) == ("5", "1", "1")
+    robot.write_text(ROBOT.replace('friction="0.2"', 'friction="0"'))
+    assert "friction of joints" not in {line.feature for line in load(robot).report}
+
+
 def test_what_a_urdf_loses_is_reported(robot):
     report = {line.feature: line.status for line in load(robot).report}
     for feature in ("velocity limits of joints", "effort limits of joints", "transmissions"):

@@ -30,5 +30,6 @@ def exclude_neighbours(b: ModelBuilder, touching=()) -> None:
             for second in members[body]:
                 b.exclude(first, second)
     if len(b.excluded) > before:
-        why = f"{len(b.excluded) - before} pairs of bodies across a joint to a base that is fixed to the world"
+        count = len(b.excluded) - before
+        why = f"{count} pair{'s' if count > 1 else ''} of bodies across a joint to a base that is fixed to the world"
         b.report.append(ReportLine("contact of neighbouring links", "mapped", f"excluded: {why}"))

@@ -180,7 +180,14 @@ def parse_robot(root, unsupported: str = "error") -> Robot:
         count = len(root.findall(where))
         if count:
             report.append(ReportLine(feature, "ignored", f"{count}: {why}"))
+    joints = [link.joint for link in ordered if link.joint is not None and link.joint.kind != "fixed"]
     bare = sum(element.find("inertial") is None for element in elements)
+    given = {
+        "inertials": len(elements) - bare,
+        "damping of joints": sum(joint.damping > 0 for joint in joints),
+        "friction of joints": sum(joint.friction > 0 for joint in joints),
+    }
+    report += [ReportLine(feature, "used", f"{count}") for feature, count in given.items() if count]
     if bare:
         report.append(ReportLine("links without <inertial>", "used", f"{bare}: they have no mass"))
     return Robot(root.get("name") or "robot", ordered, report, notes.undrawn, excluded, notes.lost)
