@@ -134,7 +134,7 @@ def certificates(count: int) -> list[dict]:
                     "dtype": dtype,
                     "count": count,
                     "certified": int(np.sum((flags & (INFEASIBLE | UNBOUNDED)) > 0)),
-                    "not_converged": int(np.sum(flags == 1)),
+                    "not_converged": int(np.sum(flags == ws.NOT_CONVERGED)),
                     "taken_as_solved": int(np.sum(flags == 0)),
                 }
             )

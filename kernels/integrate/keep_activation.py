@@ -5,7 +5,6 @@ import warp as wp
 
 from ..flags import NONFINITE
 from ..real import kernel, real
-from ..solve.problem import STATUS_NON_FINITE
 
 
 @kernel
@@ -15,7 +14,7 @@ def report_activation(following: wp.array2d(dtype=real), status: wp.array(dtype=
     for i in range(following.shape[1]):
         x = following[w, i]
         if not (x - x == real(0.0)):
-            status[w] = status[w] | STATUS_NON_FINITE
+            status[w] = status[w] | NONFINITE
 
 
 @kernel

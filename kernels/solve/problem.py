@@ -12,10 +12,6 @@ import warp as wp
 
 from ..real import SPIN, func, real, struct, vec3, vec4
 
-# Bits of a solver's `status`. The end of the step turns them into flags of the world, which have other values.
-STATUS_NOT_CONVERGED = 1  # stopped above the tolerance
-STATUS_NON_FINITE = 2  # a NaN or an infinity was met
-
 
 @struct
 class Problem:
@@ -63,7 +59,7 @@ class Solution:
     row_gamma: wp.array2d(dtype=real)  # (worlds, K)
     iterations: wp.array(dtype=int)  # (worlds,) largest count of a world's islands
     momentum_error: wp.array(dtype=real)  # (worlds,) the certificate, see the solver
-    status: wp.array(dtype=int)  # (worlds,) bits STATUS_NOT_CONVERGED, STATUS_NON_FINITE
+    status: wp.array(dtype=int)  # (worlds,) bits NONFINITE, NOT_CONVERGED
 
 
 @func

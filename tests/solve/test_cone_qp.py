@@ -8,12 +8,11 @@ import warp as wp
 from scenes.cone_samples import clarabel_solution, infeasible_cone_qp, random_cone_qp, unbounded_cone_qp
 from scenes.lcp_samples import random_lcp
 from scenes.problem_samples import random_problem
+from warpsim.kernels.flags import NONFINITE, NOT_CONVERGED
 from warpsim.solve import SAP, ContactProblem, solve_cone_qp, solve_contact
 from warpsim.solve.cone_qp.cone_qp import (
-    STATUS_INFEASIBLE,
-    STATUS_NON_FINITE,
-    STATUS_NOT_CONVERGED,
-    STATUS_UNBOUNDED,
+    INFEASIBLE,
+    UNBOUNDED,
     solve_worlds,
 )
 
@@ -120,12 +119,12 @@ def test_compliant_contact(stiffness):
 def test_certificates():
     """Contradictory constraints and costs without a floor are never given back as solved, and 95 % are certified."""
     rng = np.random.default_rng(4)
-    for make, bit in ((infeasible_cone_qp, STATUS_INFEASIBLE), (unbounded_cone_qp, STATUS_UNBOUNDED)):
+    for make, bit in ((infeasible_cone_qp, INFEASIBLE), (unbounded_cone_qp, UNBOUNDED)):
         flags = np.array([solve(make(rng)).flags[0] for _ in range(60)])
-        assert np.all(flags & STATUS_NOT_CONVERGED) and np.mean((flags & bit) > 0) >= 0.95
-        assert not np.any(flags & (STATUS_INFEASIBLE | STATUS_UNBOUNDED) & ~bit)
-    assert solve_cone_qp(np.zeros((1, 1)), [1.0]).flags[0] == STATUS_UNBOUNDED | STATUS_NOT_CONVERGED
-    assert solve_cone_qp(np.eye(1), [0.0], [[0.0]], [1.0]).flags[0] == STATUS_INFEASIBLE | STATUS_NOT_CONVERGED
+        assert np.all(flags & NOT_CONVERGED) and np.mean((flags & bit) > 0) >= 0.95
+        assert not np.any(flags & (INFEASIBLE | UNBOUNDED) & ~bit)
+    assert solve_cone_qp(np.zeros((1, 1)), [1.0]).flags[0] == UNBOUNDED | NOT_CONVERGED
+    assert solve_cone_qp(np.eye(1), [0.0], [[0.0]], [1.0]).flags[0] == INFEASIBLE | NOT_CONVERGED
 
 
 @pytest.mark.parametrize(
@@ -195,7 +194,7 @@ def test_a_broken_world_is_flagged_and_isolated():
     healthy = launch(data)
     data["H"][1, 0, 0], data["mu"][2, 0] = np.nan, -1.0
     broken = launch(data)
-    np.testing.assert_array_equal(broken["flags"][1:3], STATUS_NON_FINITE)
+    np.testing.assert_array_equal(broken["flags"][1:3], NONFINITE)
     assert not broken["x"][1:3].any()
     for w in (0, 3):
         np.testing.assert_array_equal(broken["x"][w], healthy["x"][w])

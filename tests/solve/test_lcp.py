@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import warp as wp
 
 from scenes.lcp_samples import BoxedLCP, bounds, natural_residual, random_lcp, stack_problems
-from warpsim.kernels.solve.problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED
+from warpsim.kernels.flags import NONFINITE, NOT_CONVERGED
 from warpsim.solve import LCPSolver, solve_lcp
 from warpsim.solve.lcp.lcp import CLAMPING, IMPULSES, SEPARATING, TIED, UPPER
 
@@ -132,9 +132,9 @@ def test_warm_start():
 def test_no_friction_dropped_when_unsolvable():
     """w ≥ 0 needs −x_2 ≥ 1: no solution; flagged, with a residual, and x is not silently 0 where it could act."""
     out = solve([[1.0, -1.0], [-1.0, 1.0]], [1.0, 1.0], [INF, INF], [-1, -1])
-    assert out["flags"] == STATUS_NOT_CONVERGED and out["residual"] > 0.1
+    assert out["flags"] == NOT_CONVERGED and out["residual"] > 0.1
     out = solve(np.zeros((2, 2)), [1.0, -1.0], [INF, INF], [-1, -1])
-    assert out["flags"] == STATUS_NOT_CONVERGED
+    assert out["flags"] == NOT_CONVERGED
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,7 @@ def test_a_broken_world_is_flagged_and_isolated():
     solver.problem.classes = wp.zeros_like(solver.problem.findex)
     for _ in range(2):  # a second launch starts from nothing of the first
         out = solver.launch()
-        np.testing.assert_array_equal(
-            out.status.numpy(), [0, STATUS_NON_FINITE, STATUS_NON_FINITE, STATUS_NON_FINITE, 0]
-        )
+        np.testing.assert_array_equal(out.status.numpy(), [0, NONFINITE, NONFINITE, NONFINITE, 0])
         for w in (0, 4):
             np.testing.assert_array_equal(out.x.numpy()[w], healthy.x[w])
         assert not out.x.numpy()[1:4].any()
@@ -298,7 +296,7 @@ def test_worlds_without_a_solution_leave_the_others_alone():
         np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), np.full(2, INF), np.full(2, -1), "squeezed between two walls"
     )
     mixed = solve_lcp(**stack_problems([problems[0], squeezed, problems[1], squeezed, problems[2]]))
-    np.testing.assert_array_equal(mixed.flags, [0, STATUS_NOT_CONVERGED, 0, STATUS_NOT_CONVERGED, 0])
+    np.testing.assert_array_equal(mixed.flags, [0, NOT_CONVERGED, 0, NOT_CONVERGED, 0])
     assert mixed.residual[1] > 0.1 and np.all(np.isfinite(mixed.x))
     arguments = stack_problems([*problems, problems[0]])
     arguments["rows"][3] = 0

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import warp as wp
 
+import warpsim as ws
 from scenes.contact_problems import Problem
 from scenes.problem_samples import random_problem
 from warpsim.kernels.linalg.vector import padded
@@ -67,7 +68,7 @@ def test_reaching_the_iteration_limit_is_reported():
     """One Newton step is not enough here: the iterate, its error and the flag say so."""
     data = random_problem(np.random.default_rng(4))
     solution = solve_contact(ContactProblem(**data), SAP(max_iterations=1))
-    assert solution.flags[0] == 1 and solution.iterations[0] == 1
+    assert solution.flags[0] == ws.NOT_CONVERGED and solution.iterations[0] == 1
     assert solution.momentum_error[0] > 1e-6 and np.isfinite(solution.v).all()
 
 
@@ -77,7 +78,7 @@ def test_float32_below_its_floor_ends_with_a_flag():
     exact = solve_contact(ContactProblem(**data)).v
     solution = solve_contact(ContactProblem(**data), SAP(tolerance=1e-12), dtype="float32")
     assert solution.iterations.max() < 60
-    assert (solution.flags == 1).any()
+    assert (solution.flags == ws.NOT_CONVERGED).any()
     assert solution.momentum_error.max() < 1e-5
     np.testing.assert_allclose(solution.v, exact, atol=1e-4)
 

@@ -234,7 +234,7 @@ class ContactSolution(ShownByShapes):
     momentum_error : array (worlds,)
         Relative error of the solution, as in `Diagnostics`.
     flags : array (worlds,) of int
-        Bits: 1 not converged (`v` is the best iterate), 2 data are not finite.
+        Bits: `ws.NONFINITE` (data are not finite), `ws.NOT_CONVERGED` (`v` is the best iterate).
     """
 
     v: Any

@@ -15,11 +15,11 @@ scale. The scale adds up the momentum, the impulses of all forces, and that of t
 
 import warp as wp
 
+from ...flags import NONFINITE, NOT_CONVERGED
 from ...forces import actuators as forces
 from ...forces.actuators import Actuators
 from ...linalg.lu import lu_factor_block, lu_solve_block, lu_solve_transposed_block
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6
-from ...solve.problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED
 from ...tree import joints, passes
 from ...tree import spatial as sp
 from ...tree.passes import Topology
@@ -342,13 +342,13 @@ def search(
             for d in range(begin, end):
                 v_star[w, d] = work.v[w, d]
             if not (size[0] - size[0] == real(0.0)):
-                state = STATUS_NON_FINITE
+                state = NONFINITE
             elif size[0] <= scheme.tolerance * size[1] or (stalled == 1 and size[0] <= scheme.stall * size[1]):
                 state = CONVERGED
             elif stalled == 1 or evaluations >= scheme.max_evaluations:
-                state = STATUS_NOT_CONVERGED
+                state = NOT_CONVERGED
             elif kept == 0 and lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
-                state = STATUS_NOT_CONVERGED
+                state = NOT_CONVERGED
             else:
                 newton_step(topology, w, tree, work)
                 alpha = real(1.0)
@@ -356,7 +356,7 @@ def search(
             work.v[w, d] = v_star[w, d]
             if alpha > real(0.0):
                 work.v[w, d] = v_star[w, d] + alpha * work.dv[w, d]
-    if state == STATUS_NON_FINITE:
+    if state == NONFINITE:
         for d in range(begin, end):
             v_star[w, d] = size[0]
     work.evaluations[w, tree] = evaluations

@@ -14,7 +14,6 @@ from ...linalg.ltdl import team_ltdl_factor_block, team_ltdl_solve_block
 from ...linalg.registers import UNKNOWNS, team_damped_motion
 from ...linalg.vector import team_copy_lower
 from ...real import func, kernel, real, struct
-from ...solve.problem import STATUS_NON_FINITE
 from ...tree import joints
 from ...tree.passes import Topology
 from ...tree.plant import Plant
@@ -151,7 +150,7 @@ def team_commit(
     """`commit` of one world by all lanes."""
     flag = ends.flags[w]
     bad = int(0)
-    if solver_status[w] & STATUS_NON_FINITE != 0 or ends.contact_flags[w] & NONFINITE != 0:
+    if solver_status[w] & NONFINITE != 0 or ends.contact_flags[w] & NONFINITE != 0:
         bad = int(1)
     for i in range(lane(), ends.v.shape[1], lanes()):
         x = ends.v_next[w, i]

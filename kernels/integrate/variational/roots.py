@@ -15,8 +15,8 @@ the solve gives it.
 import numpy as np
 import warp as wp
 
+from ...flags import NOT_CONVERGED
 from ...real import func, kernel, mat33, real, struct, vec3, vec6, vec10
-from ...solve.problem import STATUS_NOT_CONVERGED
 from ...tree import joints
 from ...tree import se3 as lie
 from ...tree.passes import Topology
@@ -73,7 +73,7 @@ class Search:
 @func
 def start(root: Root, w: int, tree: int):
     root.least[w, tree] = real(wp.inf)
-    root.status[w, tree] = STATUS_NOT_CONVERGED
+    root.status[w, tree] = NOT_CONVERGED
     root.evaluations[w, tree] = 0
 
 

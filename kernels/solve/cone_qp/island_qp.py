@@ -19,8 +19,9 @@ scales the largest entry of its block of D(W + R)D to 1; b = max |D(J v* − v̂
 import numpy as np
 import warp as wp
 
+from ...flags import NONFINITE, NOT_CONVERGED
 from ...real import func, kernel, real, vec2, vec3
-from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution, clear_idle
+from ..problem import Problem, Solution, clear_idle
 from ..sap.newton import island_range
 from .island_newton import NEWTON_BELOW, Options, try_newton
 from .island_program import certify, clamp_row, has_lower, has_upper, scale_program
@@ -470,18 +471,18 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
             work.p[w, i] = real(0.0)
             v = problem.v_star[w, i]
             if v - v != real(0.0):
-                status = wp.int32(STATUS_NON_FINITE)
+                status = wp.int32(NONFINITE)
     if at.r.contact_end > at.r.contact_begin or at.r.row_end > at.r.row_begin:
         if status == 0 and factor_trees(problem, work, at) != 0:
-            status = wp.int32(STATUS_NON_FINITE)
+            status = wp.int32(NONFINITE)
         if status == 0:
             at = scale_program(problem, work, at)
             if at.degree == real(0.0):
-                status = wp.int32(STATUS_NON_FINITE)
+                status = wp.int32(NONFINITE)
         if status == 0:
             residual, count = iterate(problem, work, at, options)
             if not (residual <= options.accepted):
-                status = wp.int32(STATUS_NOT_CONVERGED)
+                status = wp.int32(NOT_CONVERGED)
             recover(problem, work, solution, at)
         else:
             residual = real(INFINITE)

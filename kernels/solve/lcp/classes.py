@@ -92,7 +92,7 @@ class Solution:
     classes: wp.array2d(dtype=int)  # (worlds, n) S, C, ±U, ±T; S in unused rows
     factorizations: wp.array(dtype=int)  # (worlds,) largest count of a world's islands
     hit: wp.array(dtype=int)  # (worlds,) 1: the guess solved every island at the first factorisation
-    # (worlds,) bits STATUS_NOT_CONVERGED (x is the best point found), STATUS_NON_FINITE (NaN or infinite data; x = 0)
+    # (worlds,) bits NOT_CONVERGED (x is the best point found), NONFINITE (NaN or infinite data; x = 0)
     status: wp.array(dtype=int)
 
 

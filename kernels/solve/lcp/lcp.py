@@ -25,9 +25,9 @@ import numpy as np
 import warp as wp
 
 from ... import real as device
+from ...flags import NONFINITE, NOT_CONVERGED
 from ...linalg.loops import row_copy, row_dot, row_fill
 from ...real import func, kernel, real, struct
-from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED
 from ..scratch import Scratch, matrix, square
 from .classes import (
     CLAMPING,
@@ -143,7 +143,7 @@ def scaled_gather(
 
 @func(inline=False)
 def check(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: int, n: int) -> int:
-    """Check the data; return STATUS_NON_FINITE or 0."""
+    """Check the data; return NONFINITE or 0."""
     zero = work.best[w]
     row_fill(real(0.0), zero, 0, n)
     bad = row_dot(problem.b[w], zero, 0, n)
@@ -151,9 +151,9 @@ def check(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: int, 
         hi = problem.hi[w, i]
         j = problem.findex[w, i]
         if not (hi >= real(0.0)) or j >= n or (j >= 0 and hi - hi != real(0.0)):
-            return STATUS_NON_FINITE
+            return NONFINITE
         bad += row_dot(A[i], zero, 0, n)
-    return wp.where(bad == real(0.0), 0, STATUS_NON_FINITE)
+    return wp.where(bad == real(0.0), 0, NONFINITE)
 
 
 @func(inline=False)
@@ -451,7 +451,7 @@ def solve(problem: Problem, scratch: Scratch, turn: int, work: Workspace, option
         solution.x[at.w, i] = real(0.0)
         solution.classes[at.w, i] = SEPARATING
     status = check(problem, given.A, work, at.w, n)
-    if status == STATUS_NON_FINITE:
+    if status == NONFINITE:
         residual = real(INFINITE)
         hit = 0
     else:
@@ -471,7 +471,7 @@ def solve(problem: Problem, scratch: Scratch, turn: int, work: Workspace, option
                     hit = 0
                 error = natural_residual(work, at, real(0.0), work.b[at.w], work.best[at.w])
                 if not reached(work, options, at, error):
-                    status = STATUS_NOT_CONVERGED
+                    status = NOT_CONVERGED
                 label(work, at, real(TIED_TOLERANCES) * wp.max(options.tolerance, error), work.labels[at.w])
                 for i in range(at.n):
                     solution.x[at.w, work.member[at.w, i]] = work.scale[at.w, i] * work.best[at.w, i]

@@ -26,12 +26,13 @@ All lanes call every function together unless its docstring says otherwise (`lin
 
 import warp as wp
 
+from ...flags import NONFINITE, NOT_CONVERGED
 from ...laws.bounds import box_impulse
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_copy_triangle, team_sparse_add_three, team_support_add_three
 from ...real import BY_CG, SPIN, func, kernel, real, vec3
-from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution, clear_idle
+from ..problem import Problem, Solution, clear_idle
 from .contact_laws import (
     contact_rho,
     contact_u,
@@ -401,7 +402,7 @@ def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_
                 x.fresh = bool(True)
                 starting = bool(True)
             elif x.lost and x.patience > 0 and (x.iterations == x.begun or x.iterations >= options.max_iterations):
-                x.status = wp.int32(STATUS_NON_FINITE)
+                x.status = wp.int32(NONFINITE)
                 running = bool(False)
             elif not x.bears and x.error < real(BEARS_AT):
                 x.bears = bool(True)
@@ -414,13 +415,13 @@ def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_
                 )
             ):
                 # Rounding leaves the impulses undetermined.
-                x.status = wp.where(x.forced > x.limit, STATUS_NOT_CONVERGED, 0)
+                x.status = wp.where(x.forced > x.limit, NOT_CONVERGED, 0)
                 running = bool(False)
             elif is_passed(x):  # the pass was not enough: Newton steps follow
                 x.patience = next_patience(x)
                 x.fresh = bool(True)
             elif is_at_end(x, options):
-                x.status = wp.int32(STATUS_NOT_CONVERGED)
+                x.status = wp.int32(NOT_CONVERGED)
                 ending = x.kept < x.error
                 running = ending
                 if wp.static(not quick) and ending:

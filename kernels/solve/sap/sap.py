@@ -22,12 +22,13 @@ and the certificate must be that of v.
 import numpy as np
 import warp as wp
 
+from ...flags import NONFINITE, NOT_CONVERGED
 from ...laws.bounds import box_cost, box_hessian, box_impulse
 from ...laws.cone import cone_cost, contact_regularization, contact_stabilization
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_max, team_sum, team_sum_3
 from ...linalg.team_loops import team_sparse_add, team_support_add
 from ...real import BY_CG, SPIN, func, kernel, mat33, real, struct, vec3
-from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution, clear_idle, is_idle
+from ..problem import Problem, Solution, clear_idle, is_idle
 from .contact_laws import (
     convex_curvature_along,
     convex_impulse,
@@ -452,7 +453,7 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
             lost = real(1.0)
         momentum_sq += p[i] * p[i] / problem.A[w, i, i - problem.dof_begin[i]]
     work.norms[w, r.island] = vec3(real(0.0), team_sum(momentum_sq), real(0.0))
-    return wp.where(team_max(lost) != real(0.0), STATUS_NON_FINITE, 0)
+    return wp.where(team_max(lost) != real(0.0), NONFINITE, 0)
 
 
 def newton_method(
@@ -502,7 +503,7 @@ def newton_method(
                 stalled += 1
             largest = wp.max(largest, scale)
             if total - total != real(0.0):
-                status = wp.int32(STATUS_NON_FINITE)
+                status = wp.int32(NONFINITE)
                 running = 0
             elif scale < real(FRESH_FRACTION) * largest:
                 largest = scale
@@ -517,10 +518,10 @@ def newton_method(
                     momentum(problem, work, solution, w, r)
                     measured = 1
             elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < real(stall_level)):
-                status = wp.int32(STATUS_NOT_CONVERGED)
+                status = wp.int32(NOT_CONVERGED)
                 running = 0
             elif linearise(problem, work, w, r) != 0:
-                status = wp.int32(STATUS_NOT_CONVERGED)
+                status = wp.int32(NOT_CONVERGED)
                 running = 0
             else:
                 forcing = wp.min(real(CG_FORCING), wp.sqrt(error))
@@ -534,7 +535,7 @@ def newton_method(
                     iterations += 1
                 else:
                     if not settled:
-                        status = wp.int32(STATUS_NOT_CONVERGED)
+                        status = wp.int32(NOT_CONVERGED)
                     running = 0
         work.iterations[w, r.island] = iterations
         return status
@@ -643,7 +644,7 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int)
     if scale > real(0.0):
         error = error / scale
     if error - error != real(0.0):  # NaN, from invalid masses
-        status = status | wp.int32(STATUS_NOT_CONVERGED)
+        status = status | wp.int32(NOT_CONVERGED)
     solution.iterations[w] = iterations
     solution.momentum_error[w] = error
     solution.status[w] = status

@@ -14,6 +14,7 @@ from warpsim.base import checks
 from warpsim.base.annotations import DeviceName, Numbers, Selection
 from warpsim.base.reprs import ShownByShapes
 from warpsim.device.replay import capturing
+from warpsim.kernels.flags import NONFINITE, NOT_CONVERGED
 from warpsim.solve import arrays
 from warpsim.solve.cone_qp.second_order import Program, scaled_program
 
@@ -22,10 +23,9 @@ DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
 # 9 to 15 factorizations are usual, 25 for very hard programs; without strict complementarity the last digits are slow.
 DEFAULT_ITERATIONS = 50
 
-STATUS_NOT_CONVERGED = 1  # bit of `flags`: x is the best point found, with its `residual`
-STATUS_NON_FINITE = 2  # bit of `flags`: data are not finite, or too large to be scaled; x = 0
-STATUS_INFEASIBLE = 4  # bit of `flags`: no x meets the constraints (certified)
-STATUS_UNBOUNDED = 8  # bit of `flags`: the cost has no lower bound (certified)
+# Bits of `flags`, beside NOT_CONVERGED (x is the best point found) and NONFINITE (data too large to be scaled, too).
+INFEASIBLE = 4  # no x meets the constraints (certified)
+UNBOUNDED = 8  # the cost has no lower bound (certified)
 
 # Clarabel continues to this fraction of the tolerance. At most NEWTON_STEPS Newton steps follow: a gap of δ leaves x
 # uncertain by √δ. A residual below EXACT is rounding.
@@ -66,8 +66,8 @@ class ConeQPSolution(ShownByShapes):
         The largest of the relative infeasibility of rows and duals and the relative complementarity gap, in
         equilibrated variables.
     flags : array (worlds,) of int
-        Bits: 1 not converged (`x` is the best point found), 2 data are not finite (x = 0), 4 certified infeasible, 8
-        certified unbounded.
+        Bits: `ws.NONFINITE` (data are not finite, x = 0), `ws.NOT_CONVERGED` (`x` is the best point found), 4
+        (certified infeasible), 8 (certified unbounded).
     """
 
     x: Any
@@ -185,7 +185,7 @@ def solve_worlds(data: dict[str, np.ndarray], tolerance: float, max_iterations: 
         with np.errstate(all="ignore"):
             program = scaled_program(H, g, A, q, blocks)
         if not (program.is_finite() and np.all(np.isfinite(mu)) and np.all(mu >= 0.0)):
-            found["flags"][w] = STATUS_NON_FINITE
+            found["flags"][w] = int(NONFINITE)
             continue
         x, y, *rest = _solve(program, tolerance, max_iterations)
         found["residual"][w], found["iterations"][w], found["flags"][w] = rest
@@ -197,7 +197,7 @@ def solve_worlds(data: dict[str, np.ndarray], tolerance: float, max_iterations: 
 
 def _solve(program: Program, tolerance: float, max_iterations: int):
     """(x, y, residual, factorizations, flags) in the program's variables."""
-    best, count, flags = (np.zeros(len(program.g)), np.zeros(len(program.q)), np.inf), 0, STATUS_NOT_CONVERGED
+    best, count, flags = (np.zeros(len(program.g)), np.zeros(len(program.q)), np.inf), 0, int(NOT_CONVERGED)
     size = cost = 1.0
     if not program.g.any():  # only the rows determine the size of the cost
         size, cost = program.units(np.linalg.lstsq(program.A, program.q)[0])
@@ -208,10 +208,10 @@ def _solve(program: Program, tolerance: float, max_iterations: int):
         x, y, status, steps = _clarabel(inner, GOAL * tolerance, most, *attempt)
         count += steps
         if status.endswith("PrimalInfeasible"):
-            flags |= STATUS_INFEASIBLE
+            flags |= INFEASIBLE
         elif status.endswith("DualInfeasible"):
-            flags |= STATUS_UNBOUNDED
-        if flags != STATUS_NOT_CONVERGED:
+            flags |= UNBOUNDED
+        if flags != int(NOT_CONVERGED):
             break
         residual = program.residual(size * x, cost / size * y)
         for _ in range(min(NEWTON_STEPS, max_iterations - count)):

@@ -86,7 +86,7 @@ class LCPSolution(ShownByShapes):
     warm_start_hits : array (worlds,) of int
         1 if the given classes were right at the first factorization.
     flags : array (worlds,) of int
-        Bits: 1 no solution to the tolerance (`x` is the best point found), 2 data are not finite (x = 0).
+        Bits: `ws.NONFINITE` (data are not finite, x = 0), `ws.NOT_CONVERGED` (`x` is the best point found).
     """
 
     x: Any
