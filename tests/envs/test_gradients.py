@@ -117,13 +117,49 @@ def test_smooth_versions_of_tasks_have_gradients(name):
 
 
 def test_what_has_no_gradient_is_refused():
-    """By name: contact forces, other frameworks, environments made without."""
-    with pytest.raises(ValueError, match="contact forces"):
-        VectorEnv(TASKS["Ant"], 1, array="torch", requires_grad=True, device="cpu")
+    """By name: other frameworks, environments made without."""
     with pytest.raises(ValueError, match="torch"):
         VectorEnv(Smooth, 1, requires_grad=True, device="cpu")
     with pytest.raises(ValueError, match="requires_grad"):
         VectorEnv(Smooth, 1, device="cpu").detach()
+
+
+def sensed() -> ws.Model:
+    b = ws.ModelBuilder()
+    b.add_model(ws.load(ws.robots.path("cartpole")))
+    b.add_sensor("jointpos", "pivot", name="encoder")
+    return b.build()
+
+
+@pytest.mark.parametrize(
+    ("table", "term", "message"),
+    [
+        ("observations", terms.noisy(sensing.sensor("encoder"), normal=0.1), "sensors have no gradient.*sensing.imu"),
+        ("rewards", (0.5, lambda s: s.commands["x"][:, 0] * s.about_centre[3]), "quantities about centers of mass"),
+        ("terminations", lambda s: s.contact_force[:, 0, 2] > 1.0, "contact forces have no gradient.*`smooth`"),
+    ],
+)
+def test_a_term_without_gradient_is_refused_by_name_before_anything_compiles(monkeypatch, table, term, message):
+    """The first kernels of an environment are those that begin episodes."""
+    monkeypatch.setattr(VectorEnv, "_begin", lambda *_: pytest.fail("it begins episodes"))
+    tables = {"observations": {"q": terms.noisy(terms.positions(), uniform=0.1)}}
+    tables[table] = tables.get(table, {}) | {"mine": term}
+    task = Task(model=sensed(), commands={"x": terms.uniform_command(0.0, 1.0)}, **tables)
+    with pytest.raises(ValueError, match=rf"{table}\['mine'\]: {message}"):
+        VectorEnv(task, 2, array="torch", requires_grad=True, device="cpu")
+
+
+def test_a_term_that_needs_an_episode_is_not_refused():
+    """What a term raises before the first episode does not count."""
+
+    def drawn(s, old, begun):
+        if not s.seeded:
+            raise ValueError("no episode")
+        return s.uniform(1)
+
+    tables = {"observations": {"far": lambda s: s.commands["x"]}, "commands": {"x": drawn}}
+    env = VectorEnv(Task(model=sensed(), **tables), 1, array="torch", requires_grad=True, device="cpu")
+    assert env.view.commands["x"].shape == (1, 1)
 
 
 def test_swing_up_begins_below_and_is_smooth():

@@ -2,9 +2,11 @@
 """A view whose arrays carry gradients, for smooth rewards: torch tensors through `ws.torch.step`.
 
 Body poses and velocities come from forward kinematics in torch's operations. Quantities without a derivative here
-(contact forces, diagnostics in a reward) are refused or, like a comparison, give no gradient. A non-finite world gives
-no gradient either (`isolation.py`).
+(contact forces, sensors) are refused when the environment is made or, like a comparison or a diagnostic, give no
+gradient. A non-finite world gives no gradient either (`isolation.py`).
 """
+
+import contextlib
 
 import numpy as np
 import warp as wp
@@ -12,6 +14,22 @@ import warp as wp
 from warpsim.envs.rotations import conjugate, product, rotated
 from warpsim.envs.view import View
 from warpsim.model.model import JointType
+
+
+class NoGradient(ValueError):
+    """A term reads a quantity that has no gradient in an environment."""
+
+
+def _refused(what: str, fix: str = "leave the term out") -> property:
+    """A quantity of a view that raises `NoGradient`."""
+
+    def refuse(view):
+        raise NoGradient(
+            f"{what} have no gradient in an environment; {fix}, with SHAC in `smooth`, or do without gradients: PPO, "
+            "or no requires_grad"
+        )
+
+    return property(refuse)
 
 
 class GradientView(View):
@@ -113,14 +131,39 @@ class GradientView(View):
         turning = 2.0 * product(self.xp, moving[..., 3:], conjugate(self.xp, poses[..., 3:]))[..., 1:]
         return self.xp.concat([turning, moving[..., :3]], axis=-1)
 
-    @property
-    def contact_force(self):
-        raise ValueError(
-            "contact forces, sensors and quantities about centres of mass have no gradient here; leave the term out, "
-            "or make the environment without requires_grad"
-        )
+    contact_force = contact_wrench = _refused("contact forces")
+    about_centre = _refused("quantities about centers of mass")
+    constraint_force = _refused("forces of constraints")
+    sensors = _refused("sensors", "use a term of bodies such as sensing.imu")
 
-    contact_wrench = about_centre = sensors = constraint_force = contact_force
+
+class ProbeView(GradientView):
+    """A view in which terms are called before anything compiles: random numbers are 0."""
+
+    def _draw(self, kind, columns, *others):
+        return self.arrays.made(np.zeros((self.worlds, columns), np.float32))
+
+
+def check_terms(task, view: ProbeView) -> None:
+    """Raise `ValueError` for a term of observations, rewards or terminations that reads what has no gradient."""
+    own, mask = task.own(), view.arrays.made(np.ones(view.worlds, bool))
+    for name, term in own.commands.items():
+        with contextlib.suppress(Exception):  # the environment calls the term soon, and raises this then
+            view.commands[name] = _called(term, view, None, mask)
+    for table in ("observations", "critic_observations", "rewards", "terminations"):
+        for name, term in getattr(own, table).items():
+            try:
+                _called(term[1] if isinstance(term, tuple) else term, view)
+            except NoGradient as error:
+                raise ValueError(f"{table}[{name!r}]: {error}") from None
+            except Exception:  # as above
+                continue
+
+
+def _called(term, view, *arguments):
+    if hasattr(term, "bind"):
+        term.bind(view)
+    return term(view, *arguments)
 
 
 def body_poses(view, q, bodies=None):

@@ -11,7 +11,7 @@ from warpsim.base.checks import choice, listed, short, whole
 from warpsim.base.other_names import NamesOfVectorEnv
 from warpsim.device.threads import holds
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
-from warpsim.envs.gradients import GradientView
+from warpsim.envs.gradients import GradientView, ProbeView, check_terms
 from warpsim.envs.keeping import check_kept
 from warpsim.envs.symmetry import Mirror, without_rule
 from warpsim.envs.task import Task, simulator_options
@@ -158,9 +158,11 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         self._low, self._high = self.arrays.made(low), self.arrays.made(high)
         self.single_action_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
         self.requires_grad, kind = requires_grad, GradientView if requires_grad else View
-        self.view = kind(
-            self.sim, self.state, self.arrays, timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world
-        )
+        dt, seed = timestep * t.decimation, whole(seed, "seed", 0)
+        seen = (self.sim, self.state, self.arrays, dt, len(low), seed, first_world)
+        if requires_grad:
+            check_terms(t, ProbeView(*seen))
+        self.view = kind(*seen)
         self.view.models, self.view.period, self.view.captures = self.models, period, t.options.get("on_fault") is None
         apply_variants(self.sim, self.models, self.view.numbers)
         self._check_models()
