@@ -118,13 +118,53 @@ def test_columns_are_told_by_their_values():
     assert about["action"]["low"] == [-4.0] * 3
 
 
+def test_terms_keep_their_arguments():
+    """Sensors by name, the place of an inertial unit and a lidar's rays: what a robot's program needs for columns of no joint."""
+    from warpsim.envs import Task, Term, cameras, sensing, terms
+    from warpsim.envs.policy_description import describe
+
+    class Last(Term):
+        def __init__(self, columns, rule):
+            self.columns, self.rule = columns, rule
+
+        def __call__(self, view):
+            return view.q[:, self.columns]
+
+    b = ws.ModelBuilder()
+    b.add_model(ws.load(ws.robots.path("cartpole")))
+    b.add_site("tip", body="pole")
+    b.add_sensor("accelerometer", "tip", name="felt")
+    b.add_sensor("jointpos", "pivot", name="encoder")
+    pose = (0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0)
+    observations = {
+        "felt": terms.history(terms.noisy(sensing.sensor("felt"), normal=0.1), 2),
+        "all": sensing.sensor(),
+        "imu": sensing.imu("pole", pose),
+        "scan": cameras.lidar("cart", columns=3, horizontal=(-30.0, 30.0)),
+        "last": Last(slice(1, None), rule=len),
+    }
+    about = describe(Task, "Task", {"model": b.build(), "observations": observations}, {})
+    found = {term["name"]: term for term in json.loads(json.dumps(about, allow_nan=False))["observation"]["terms"]}
+    assert found["felt"]["arguments"] == {"names": ["felt"]} and found["felt"]["slice"] == [0, 6]
+    assert found["all"]["arguments"] == {"names": ["felt", "encoder"]}
+    assert found["all"]["columns"][:3] == [None] * 3 and found["all"]["columns"][3]["joint"] == "pivot"
+    assert (found["imu"]["term"], found["imu"]["arguments"]) == ("imu", {"body": "pole", "pose": list(pose)})
+    scan = {"columns": 3, "channels": 1, "horizontal": [-30.0, 30.0], "vertical": [0.0, 0.0], "reach": 10.0}
+    assert found["scan"]["arguments"].items() >= ({"body": "cart"} | scan).items()
+    assert found["last"]["arguments"] == {"columns": [1, None]}
+
+
 def test_an_onnx_file_plays_as_its_folder(exported, capsys):
-    """`warpsim play` of both: the same returns to 1e-4."""
+    """`warpsim play` of both: the same returns to 1e-4. Terms may be described with or without arguments."""
     from warpsim.envs.training import play
 
     folder, file = play(exported, device="cpu"), play(exported / "p.onnx", device="cpu")
     np.testing.assert_allclose(file["returns"], folder["returns"], rtol=1e-4)
     assert file["lengths"] == folder["lengths"]
+    policy = OnnxPolicy(exported / "p.onnx")
+    for term in policy.about["observation"]["terms"]:
+        term.pop("arguments", None)
+    policy.judge(device="cpu")
     page, stage = exported / "a.html", exported / "a.usda"
     assert main(["play", str(exported / "p.onnx"), "--html", str(page), "--usd", str(stage), "--device", "cpu"]) == 0
     assert "return" in capsys.readouterr().out and page.exists() and stage.exists()

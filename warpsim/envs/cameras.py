@@ -33,7 +33,7 @@ class _Rays(Term):
     """Rays fixed in a body, or in the world if the body is "world"."""
 
     def __init__(self, body: str, pose, directions: np.ndarray, reach: float, ignore, geoms):
-        self.body, self.ignore, self.geoms = body, ignore, geoms
+        self.body, self.pose, self.ignore, self.geoms = body, pose, ignore, geoms
         self.reach = number(reach, "reach", "give a positive distance [m]", lambda x: 0.0 < x < math.inf)
         self.origin, self.rotation = _pose(pose, "pose")
         self.directions = directions @ self.rotation.T
@@ -129,6 +129,7 @@ class lidar(_Rays):
         for name, span in spans.items():
             if span.shape != (2,) or not np.isfinite(span).all() or span[0] > span[1]:
                 raise ValueError(f"{name} is {short(span.tolist())}; give (first, last) [degrees]")
+        self.columns, self.channels, self.horizontal, self.vertical = columns, channels, horizontal, vertical
         turn = spans["horizontal"][1] - spans["horizontal"][0] >= 360.0
         across = np.radians(np.linspace(*spans["horizontal"], columns, endpoint=not turn))
         up = np.radians(np.linspace(*spans["vertical"], channels))[:, None]
@@ -191,6 +192,7 @@ class camera(_Rays):
         self.what = choice(what, "what", tuple(CHANNELS))
         self.shape = (whole(height, "height", 1), whole(width, "width", 1), CHANNELS[what])
         number(fov, "fov", "give an angle between 0 and 180 degrees", lambda x: 0.0 < x < 180.0)
+        self.width, self.height, self.fov = width, height, fov
         tangent = math.tan(math.radians(fov) / 2)
         y = tangent * (1.0 - (2.0 * np.arange(height) + 1.0) / height)
         x = tangent * width / height * ((2.0 * np.arange(width) + 1.0) / width - 1.0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a robot's program must know to run a policy: layout of observations, joints, actuators, rates, delays."""
 
+import contextlib
 import hashlib
 import inspect
 import pathlib
@@ -8,7 +9,7 @@ import pathlib
 import numpy as np
 
 import warpsim
-from warpsim.envs.terms import actuator_network, dc_motor, first_order, history, late, noisy, scaled
+from warpsim.envs.terms import Term, actuator_network, dc_motor, first_order, history, late, noisy, scaled
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.files.model_record import model_record
 from warpsim.model.model import JOINT_NV, JointType, Model
@@ -90,7 +91,8 @@ def observation_terms(env: VectorEnv) -> list[dict]:
     """The terms of an environment's observations, with the meaning of columns that follow a coordinate.
 
     A column is compared with all coordinates of q and v, commands and actions in random states. What equals
-    `scale` x + `offset` in all of them is named; other columns are None. `delay` [s] and, in histories, `age` [s] say
+    `scale` x + `offset` in all of them is named; other columns are None, and `term` and `arguments` say what they are.
+    `delay` [s] and, in histories, `age` [s] say
     how old a value is.
     """
     v, found, first = env.view, [], 0
@@ -108,7 +110,8 @@ def observation_terms(env: VectorEnv) -> list[dict]:
             term = term.term
         values = np.asarray(term(v), float).reshape(env.num_envs, -1)
         entry |= {"term": _name(term), "slice": [first, first + len(ages) * values.shape[1]]}
-        entry |= {"arguments": _arguments(term)} if _arguments(term) else {}
+        given = _arguments(term)
+        entry |= {"arguments": given} if given else {}
         columns = [_meaning(column, known) for column in values.T]
         entry["columns"] = [x if len(ages) == 1 else {**(x or {}), "age": age} for age in ages for x in columns]
         found.append(entry)
@@ -225,15 +228,32 @@ def _plain(values):
 
 
 def _arguments(term) -> dict:
-    """What a function's maker was given, such as a body and a frame: texts, numbers, slices."""
-    if not inspect.isfunction(term) or not term.__closure__:
+    """What a term or its maker was given, such as the name of a sensor: texts, numbers and lists of these."""
+    if isinstance(term, Term):
+        names = inspect.signature(type(term)).parameters
+        given = {name: getattr(term, name) for name in names if hasattr(term, name)}
+    elif inspect.isfunction(term) and term.__closure__:
+        given = {
+            name: cell.cell_contents for name, cell in zip(term.__code__.co_freevars, term.__closure__, strict=True)
+        }
+    else:
         return {}
-    given = dict(zip(term.__code__.co_freevars, (cell.cell_contents for cell in term.__closure__), strict=True))
-    given = {name: [x.start, x.stop] if isinstance(x, slice) else x for name, x in given.items()}
-    plain = (str, int, float, type(None))
-    several = {name: list(x) for name, x in given.items() if isinstance(x, (tuple, list))}
-    found = {name: x for name, x in given.items() if isinstance(x, plain)}
-    return found | {name: x for name, x in several.items() if all(isinstance(y, plain) for y in x)}
+    found = {}
+    for name, value in given.items():
+        with contextlib.suppress(TypeError):
+            found[name] = _value(value)
+    return found
+
+
+def _value(x):
+    """A JSON value; raises `TypeError` for anything but texts, numbers, slices and sequences of these."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        x = x.tolist()
+    if isinstance(x, (tuple, list, slice)):
+        return [_value(y) for y in ((x.start, x.stop) if isinstance(x, slice) else x)]
+    if x is not None and not isinstance(x, (str, int, float)):
+        raise TypeError
+    return None if isinstance(x, float) and not np.isfinite(x) else x
 
 
 def _name(term) -> str:

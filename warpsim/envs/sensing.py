@@ -332,13 +332,13 @@ class sensor(Term):
             raise ValueError(
                 f"no sensor {short(missing[0])} in model {model.name!r}; it has: {listed(model.sensor_names)}"
             )
-        names = self.names or model.sensor_names
-        bad = [n for n in names if model.sensor_type[model.sensor_names.index(n)] == SensorType.UNAVAILABLE]
+        self.names = self.names or model.sensor_names
+        bad = [n for n in self.names if model.sensor_type[model.sensor_names.index(n)] == SensorType.UNAVAILABLE]
         if bad:
             raise ValueError(
                 f"sensor {bad[0]!r} of model {model.name!r} is not evaluated (see model.report); name the others"
             )
-        self.columns = np.concatenate([np.arange(model.nsensordata)[model.sensor(name)] for name in names])
+        self.columns = np.concatenate([np.arange(model.nsensordata)[model.sensor(name)] for name in self.names])
 
     def __call__(self, view):
         return view.sensors[:, view.arrays.constant(self.columns)]
@@ -368,7 +368,8 @@ class air_time(Term):
     memory = ("time", "found")
 
     def __init__(self, *bodies: str, wanted: float = 0.0, above: float = 1.0):
-        self.count, self.touch, self.wanted = len(bodies), touches(*bodies, above=above), float(wanted)
+        self.bodies, self.wanted, self.above = bodies, float(wanted), above
+        self.count, self.touch = len(bodies), touches(*bodies, above=above)
 
     def bind(self, view) -> None:
         self.time = view.arrays.made(np.zeros((view.worlds, self.count), np.float32))
@@ -413,7 +414,7 @@ class imu(Term):
     memory = ("before",)
 
     def __init__(self, body: str, pose=(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)):
-        self.body, self.pose = body, np.asarray(pose, np.float32)
+        self.body, self.pose = body, np.asarray(pose, float)
         if (
             self.pose.shape != (7,)
             or not np.isfinite(self.pose).all()
@@ -423,7 +424,8 @@ class imu(Term):
 
     def bind(self, view) -> None:
         self.index, self.before, self.begun = body_index(view, self.body), None, None
-        self.at, self.turn = view.arrays.made(self.pose[:3]), view.arrays.made(self.pose[3:])
+        pose, made = self.pose.astype(np.float32), view.arrays.made
+        self.at, self.turn = made(pose[:3]), made(pose[3:])
 
     def reset(self, view, mask) -> None:
         self.begun = mask if self.begun is None else self.begun | mask

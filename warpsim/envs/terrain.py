@@ -210,7 +210,7 @@ class height_scan(Term):
     """
 
     def __init__(self, body: str, points, ground: str = "ground"):
-        self.body, self.ground, self.points = body, ground, np.asarray(points, np.float32)
+        self.body, self.ground, self.points = body, ground, np.asarray(points, float)
         if self.points.ndim != 2 or self.points.shape[1] != 2 or not np.isfinite(self.points).all():
             raise ValueError(f"points has shape {self.points.shape}; give (points, 2) [m]")
 
