@@ -157,12 +157,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         low, high = t.actions(model)
         self._low, self._high = self.arrays.made(low), self.arrays.made(high)
         self.single_action_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
-        self.requires_grad, kind = requires_grad, GradientView if requires_grad else View
-        dt, seed = timestep * t.decimation, whole(seed, "seed", 0)
-        seen = (self.sim, self.state, self.arrays, dt, len(low), seed, first_world)
-        if requires_grad:
-            check_terms(t, ProbeView(*seen))
-        self.view = kind(*seen)
+        self.requires_grad = requires_grad
+        self.view = self._view(timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world)
         self.view.models, self.view.period, self.view.captures = self.models, period, t.options.get("on_fault") is None
         apply_variants(self.sim, self.models, self.view.numbers)
         self._check_models()
@@ -197,6 +193,13 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.dtype(dtype).type)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+
+    def _view(self, *options) -> View:
+        given = (self.sim, self.state, self.arrays, *options)
+        if not self.requires_grad:
+            return View(*given)
+        check_terms(self.task, ProbeView(*given))
+        return GradientView(*given)
 
     def _check_models(self) -> None:
         """Raise `ValueError` where models per world differ in what all worlds share."""
