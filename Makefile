@@ -167,7 +167,7 @@ blender: $(VENV)/test.stamp build/bpy/stamp
 # What takes too long for every change: hours, one after the other.
 nightly: test-all corpus gpu-proof
 	WARPSIM_CORPUS=build/corpus $(BIN)/python -m pytest -n 0 tests/test_corpus.py tests/test_shipped_examples.py
-	$(BIN)/python -m warpsim.tools.kernel_modules --machine-code all
+	$(BIN)/python -m warpsim.tools.kernel_modules --machine-code all --passed build/cuda_passed.json
 	$(MAKE) --no-print-directory wheel
 	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results

@@ -54,7 +54,7 @@ def test_sines_beside_approximations_are_refused(monkeypatch, source, fast_math,
     """By `make cuda-check`, whatever it compiles to; sines alone and divisions alone are not."""
     module = made(source, fast_math).module
     monkeypatch.setattr(kernel_modules, "_modules", lambda: {module.name: module})
-    result, _digest = kernel_modules.compile_module(module.name, form, frozenset())
+    result = kernel_modules.compile_module(module.name, form)
     if source is turns and fast_math:
         assert "sine" in result.error
     else:

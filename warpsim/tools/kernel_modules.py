@@ -5,7 +5,11 @@
 
 The copies of every file of `warpsim.kernels` for both scalar types (`copies.py`), with and without adjoints, register
 their Warp modules. Each module is compiled for sm_90, two at a time. The check fails on an error, and on a kernel that
-needs more shared memory than a block may have. A module whose hash passed before is not compiled again.
+needs more shared memory than a block may have.
+
+A module whose hash passed this check before is not compiled again. `--passed FILE` names the file of these hashes,
+which is read and written; the default is beside the kernel cache. Continuous integration reads tests/cuda_passed.json,
+so that it compiles what a change touches; `make nightly` compiles all.
 
 Every module is compiled to PTX. Modules of float64, whose registers and structs are larger, are also compiled to
 machine code, which takes as long again. `--machine-code all` does so for all modules, `none` for none. `--dtype
@@ -25,8 +29,8 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
+import hashlib
 import importlib
-import itertools
 import json
 import multiprocessing
 import os
@@ -159,38 +163,49 @@ def _is_launched(name: str, module: wp.Module) -> bool:
     return used and not (suffix in IDLE and file.startswith(IDLE[suffix]))
 
 
-def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
-    """Compile one module for sm_90, to "ptx" or "cubin", unless it is in `known`.
+def module_hash(name: str) -> str:
+    """The hash of a module for the blocks that its kernels are launched with."""
+    module = _modules()[name]
+    module.options["block_dim"] = block_of(module.kernels.values())
+    return module.hash_module().hex()
 
-    Returns the result, and the module's hash and form. Modules with adjoints are always compiled to PTX, which is
-    searched for atomic instructions. So are modules with approximate divisions, which are searched for sines.
+
+def _hash_if_sound(name: str) -> str:
+    """The hash, or "" where the module cannot be built: compiling it says why."""
+    try:
+        return module_hash(name)
+    except Exception:
+        return ""
+
+
+def compile_module(name: str, form: str) -> Compiled:
+    """Compile one module for sm_90, to "ptx" or "cubin", and check what comes out.
+
+    Modules with adjoints are always compiled to PTX, which is searched for atomic instructions. So are modules with
+    approximate divisions, which are searched for sines.
     """
     wp.config.log_level = wp.LOG_WARNING
     start_warp()  # finds the folder of the kernel cache
     module = _modules()[name]
-    module.options["block_dim"] = block_of(module.kernels.values())
     start = time.perf_counter()
     count, shared, error = len(module.kernels), 0, None
-    digest = ""
     try:
-        digest = f"{module.hash_module().hex()} {form}, no atomics, no sines"
-        if digest not in known:
-            shared = 0
-            inexact = module.options["fast_math"]
-            for each in sorted({form, "ptx"} if name.endswith(ADJOINTS) or inexact else {form}):
-                with _compiled(module, each) as folder:
-                    shared = max(shared, _shared_bytes(folder))
-                    found = _atomics_in(folder)
-                    has_sines = any(SINE.search(x) for x in _ptx_in(folder))
-                if inexact and has_sines:
-                    error = "a sine or cosine in a module of fast_math is an approximation to 5e-7"
-                if refused := refused_atomics(name, found):
-                    error = f"atomic sums of real numbers, whose order changes from run to run: {listed(refused, 10)}"
-            if shared > SHARED_MEMORY_LIMIT:
-                error = f"needs {shared} bytes of shared memory, the limit is {SHARED_MEMORY_LIMIT}"
+        module_hash(name)
+        inexact = module.options["fast_math"]
+        for each in sorted({form, "ptx"} if name.endswith(ADJOINTS) or inexact else {form}):
+            with _compiled(module, each) as folder:
+                shared = max(shared, _shared_bytes(folder))
+                found = _atomics_in(folder)
+                has_sines = any(SINE.search(x) for x in _ptx_in(folder))
+            if inexact and has_sines:
+                error = "a sine or cosine in a module of fast_math is an approximation to 5e-7"
+            if refused := refused_atomics(name, found):
+                error = f"atomic sums of real numbers, whose order changes from run to run: {listed(refused, 10)}"
+        if shared > SHARED_MEMORY_LIMIT:
+            error = f"needs {shared} bytes of shared memory, the limit is {SHARED_MEMORY_LIMIT}"
     except Exception as failure:
         error = str(failure).strip() or type(failure).__name__
-    return Compiled(name, count, form, time.perf_counter() - start, shared, error), digest
+    return Compiled(name, count, form, time.perf_counter() - start, shared, error)
 
 
 @contextlib.contextmanager
@@ -270,9 +285,55 @@ def _shared_bytes(directory: pathlib.Path) -> int:
     return max(wanted)
 
 
-def _stamp_file() -> pathlib.Path | None:
+def _passed_file() -> pathlib.Path | None:
     root = os.environ.get("WARP_CACHE_PATH")
-    return pathlib.Path(root) / f"cuda_check_{wp.__version__}_sm{ARCH}.json" if root else None
+    return pathlib.Path(root) / "cuda_passed.json" if root else None
+
+
+def _check() -> dict[str, str | int]:
+    """What a module has passed: this file's check of what this version of Warp makes for this target."""
+    rules = hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()[:16]
+    return {"warp": wp.__version__, "sm": ARCH, "rules": rules}
+
+
+def _read_passed(path: pathlib.Path | None) -> dict[str, str]:
+    """Hashes of the modules that passed this check, by form and name."""
+    kept = json.loads(path.read_text(encoding="utf-8")) if path and path.is_file() else {}
+    return kept["passed"] if _check().items() <= kept.items() else {}
+
+
+def _write_passed(path: pathlib.Path, passed: dict[str, str]) -> None:
+    """Write the file of `_read_passed` without modules that are no more."""
+    present = {name.removeprefix(PREFIX) for name in _modules()}
+    kept = {key: value for key, value in sorted(passed.items()) if key.partition(" ")[2] in present}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(_check() | {"passed": kept}, indent=0) + "\n", encoding="utf-8")
+
+
+def _compile_changed(names: list[str], forms: list[str], passed: dict[str, str]) -> int:
+    """Compile and check the modules that have not `passed`, which is updated; returns how many fail."""
+    keys = [f"{form} {name.removeprefix(PREFIX)}" for name, form in zip(names, forms, strict=True)]
+    hashes = [_hash_if_sound(name) for name in names]
+    changed = [i for i, key in enumerate(keys) if passed.get(key) != hashes[i] or not hashes[i]]
+    print(f"{len(names) - len(changed)} of {len(names)} modules passed before", flush=True)
+    if not changed:
+        return 0
+    failed = 0
+    print(f"{'module':44s} kernels   form  seconds  shared bytes", flush=True)
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(min(WORKERS, len(changed)), mp_context=context) as pool:
+        results = pool.map(compile_module, [names[i] for i in changed], [forms[i] for i in changed])
+        for i, result in zip(changed, results, strict=True):  # sorted by name, so that two runs can be compared
+            line = f"{result.name.removeprefix(PREFIX):44s} {result.kernels:7d} {result.form:>6s} "
+            line += f"{result.seconds:8.1f} {result.shared_bytes:13d}"
+            print(line + ("  FAILED" if result.error else ""), flush=True)
+            if result.error:
+                failed += 1
+                passed.pop(keys[i], None)
+                print(re.sub(r"^", "    ", result.error, flags=re.MULTILINE), flush=True)
+            else:
+                passed[keys[i]] = hashes[i]
+    return failed
 
 
 def main(argv=None) -> int:
@@ -283,6 +344,7 @@ def main(argv=None) -> int:
     )
     parser.add_argument("--dtype", choices=("both", *SCALARS), default="both", help="scalar types of the modules")
     parser.add_argument("--without", choices=list(VARIANTS)[1:], help="leave out the copies of this name, such as _8")
+    parser.add_argument("--passed", type=pathlib.Path, default=_passed_file(), help="file of hashes that passed")
     parser.add_argument("--atomics", action="store_true", help="list the atomic instructions instead")
     asked = parser.parse_args(argv)
     wanted = {"none": (), "float64": f"{PREFIX}float64", "all": ""}[asked.machine_code]
@@ -295,27 +357,10 @@ def main(argv=None) -> int:
     if asked.without:
         names = [name for name in names if not name.removeprefix(PREFIX).split(".")[0].endswith(asked.without)]
     forms = ["cubin" if name.startswith(wanted) else "ptx" for name in names]
-    stamp = _stamp_file()
-    known = frozenset(json.loads(stamp.read_text())) if stamp and stamp.is_file() else frozenset()
-    context = multiprocessing.get_context("spawn")
-    failed, passed = 0, set()
-    print(f"{'module':44s} kernels   form  seconds  shared bytes", flush=True)
-    with concurrent.futures.ProcessPoolExecutor(WORKERS, mp_context=context) as pool:
-        # sorted by name, so that two runs can be compared
-        for result, digest in pool.map(compile_module, names, forms, itertools.repeat(known)):
-            note = "  unchanged" if digest in known else ""
-            line = f"{result.name.removeprefix(PREFIX):44s} {result.kernels:7d} {result.form:>6s} {result.seconds:8.1f}"
-            line += f" {result.shared_bytes:13d}"
-            print(line + ("  FAILED" if result.error else note), flush=True)
-            if result.error:
-                failed += 1
-                print(re.sub(r"^", "    ", result.error, flags=re.MULTILINE), flush=True)
-            else:
-                passed.add(digest)
-    if stamp:  # a run of one scalar type keeps the stamps of the other
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        whole = asked.dtype == "both" and not asked.without
-        stamp.write_text(json.dumps(sorted(passed if whole else passed | known)))
+    passed = _read_passed(asked.passed)
+    failed = _compile_changed(names, forms, passed)
+    if asked.passed:
+        _write_passed(asked.passed, passed)
     verdict = f"{failed} of {len(names)} modules failed" if failed else f"all {len(names)} modules compile"
     verdict += f", {forms.count('cubin')} of them to machine code,"
     print(f"{verdict} for sm_{ARCH} ({time.perf_counter() - start:.0f} s)")
