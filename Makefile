@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
 #   make demo | test | test-all | lint | types | docs | bench | wheel | sdist | release | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
-# Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), DEMO_ARGS (as --no-open), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
+# Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), DEMO_ARGS (as --no-open), PYTEST_ARGS, TESTS (--quick or --ci), BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
 VENV := .venv
@@ -66,12 +66,14 @@ $(VENV)/cuda.stamp: $(VENV)/demo.stamp
 demo: $(VENV)/demo.stamp
 	@$(BIN)/warpsim demo --device cpu $(DEMO_ARGS)
 
-# Kernels are compiled first, each once. `--quick` leaves the other scalar type and what is slow to `make test-all` (CONTRIBUTING.md).
+# Kernels are compiled first, each once. The rest of the tests is left to `make test-all` (CONTRIBUTING.md).
+# TESTS=--ci: the tests of continuous integration, which are more.
+TESTS ?= --quick
 # A test that takes five minutes hangs: its process prints where each of its threads is and ends; pytest-xdist reports the test and goes on.
 HANGS := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 test: $(VENV)/test.stamp
-	$(BIN)/python -m tests.warm
-	$(BIN)/python -m pytest --quick $(HANGS) $(PYTEST_ARGS)
+	$(BIN)/python -m tests.warm $(filter --ci,$(TESTS))
+	$(BIN)/python -m pytest $(TESTS) $(HANGS) $(PYTEST_ARGS)
 
 test-all: $(VENV)/test.stamp
 	$(BIN)/python -m tests.warm --all

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures shared by all tests: devices, robot files, quiet logs."""
 
-import collections
 import os
 import pathlib
 import signal
+import time
 
 import mujoco
 import numpy as np
@@ -68,13 +68,12 @@ def from_terminal():
 
 MEASURED: dict[str, tuple[float, float]] = {}
 FOUND = pytest.StashKey[dict]()
-SECONDS: collections.Counter[str] = collections.Counter()  # set-up, call and the rest of each test
 
 
 def pytest_addoption(parser):
-    parser.addoption("--quick", action="store_true", help="leave out what tests/selection.py leaves to make test-all")
-    parser.addoption("--slow", metavar="FILE", help="write the list of cases that take long (tests/selection.py)")
-    parser.addoption("--modules", metavar="FILE", help="write the names of the Warp modules that the tests loaded")
+    parser.addoption("--quick", action="store_true", help="what make test runs (tests/selection.py)")
+    parser.addoption("--ci", action="store_true", help="what continuous integration runs (tests/selection.py)")
+    parser.addoption("--lists", action="store_true", help="write the lists of tests/selection.py anew")
     parser.addoption("--measured", action="store_true", help="print the numbers that tests measure beside their limits")
     parser.addoption(
         "--bounds", action="store_true", help="check every index in every kernel; one outside ends the process"
@@ -82,12 +81,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if (config.getoption("--slow") or config.getoption("--modules")) and not hasattr(config, "workerinput"):
+    if config.getoption("--lists") and not hasattr(config, "workerinput"):
         part = config.getoption("keyword") or config.getoption("markexpr") or config.getoption("collectonly")
         if part or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
-            raise pytest.UsageError("--slow and --modules write lists of all tests: leave out -k, -m and paths")
-        if config.getoption("--slow") and config.getoption("--quick"):
-            raise pytest.UsageError("--slow measures what --quick leaves out: leave out --quick")
+            raise pytest.UsageError("--lists writes lists of all tests: leave out -k, -m and paths")
     if config.getoption("--bounds"):
         wp.config.mode = "debug"
         wp.config.kernel_cache_dir = str(pathlib.Path(wp.config.kernel_cache_dir) / "bounds")
@@ -97,15 +94,17 @@ def pytest_configure(config):
 
 @pytest.hookimpl(trylast=True)  # after -k and -m
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--quick"):
-        items[:], left = selection.quick(items, selection.listed_cases())
-        config.hook.pytest_deselected(items=left)
-        found_of(config)["left"] = len(left)
-    elif config.getoption("--slow"):
-        runs = selection.quick(items)[0]
-        found_of(config)["choice"] = [
-            item.nodeid for item in runs if not any(map(item.get_closest_marker, ("always", "both_types")))
-        ]
+    ci, lists = config.getoption("--ci"), config.getoption("--lists")
+    if not (ci or lists or config.getoption("--quick")):
+        return
+    if lists:
+        marked = [item.nodeid for item in items if any(map(item.get_closest_marker, ("always", "both_types")))]
+        only_ci = {item.nodeid for item in selection.quick(items)[1]}
+        found_of(config).update(fixed=marked, only_ci=sorted(only_ci), cases={})
+    listed = set() if lists else selection.listed_cases(ci)
+    items[:], left = selection.quick(items, listed, ci or lists)
+    config.hook.pytest_deselected(items=left)
+    found_of(config)["left"] = len(left)
 
 
 def found_of(config) -> dict:
@@ -113,36 +112,35 @@ def found_of(config) -> dict:
     return getattr(config, "workeroutput", config.stash.setdefault(FOUND, {}))
 
 
-def pytest_runtest_logreport(report):
-    SECONDS[report.nodeid] += report.duration
-
-
-def pytest_sessionfinish(session):
-    found_of(session.config).setdefault("modules", []).extend(selection.loaded_modules())
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    if not item.config.getoption("--lists"):
+        yield
+        return
+    start = time.perf_counter()
+    with selection.launches() as names:
+        yield
+    found_of(item.config)["cases"][item.nodeid] = (time.perf_counter() - start, sorted(names))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node, error):
     """A worker of pytest-xdist has ended."""
     found, told = node.config.stash.setdefault(FOUND, {}), getattr(node, "workeroutput", {})
-    found["left"] = told.get("left", 0)  # the same in every worker
-    found["choice"] = told.get("choice") or found.get("choice", ())
-    found.setdefault("modules", []).extend(told.get("modules", ()))
+    cases = found.get("cases", {}) | told.get("cases", {})
+    found.update(told, cases=cases)  # the rest is the same in every worker
 
 
 def pytest_terminal_summary(terminalreporter, exitstatus, config):
     found = config.stash.get(FOUND, {})
     if count := found.get("left", 0):
         terminalreporter.write_line(f"{count} tests left to make test-all")
-    whole = exitstatus == pytest.ExitCode.OK
-    if (path := config.getoption("--slow")) and whole:
-        names = selection.slow_cases({name: SECONDS[name] for name in found["choice"] if name in SECONDS})
-        pathlib.Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-        terminalreporter.write_line(f"{path}: {len(names)} tests")
-    if (path := config.getoption("--modules")) and whole:
-        names = sorted(set(found.get("modules", ())))
-        pathlib.Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-        terminalreporter.write_line(f"{path}: {len(names)} Warp modules")
+    if config.getoption("--lists") and exitstatus == pytest.ExitCode.OK:
+        compiling = selection.compiling_seconds(pathlib.Path(wp.config.kernel_cache_dir))
+        texts = selection.make_lists(found["cases"], set(found["fixed"]), set(found["only_ci"]), compiling)
+        for path, text in zip((selection.LIST, selection.MODULES), texts, strict=True):
+            path.write_text(text, encoding="utf-8")
+            terminalreporter.write_line(f"{path}: {len(text.splitlines())} lines")
     if config.getoption("--measured") and MEASURED:
         terminalreporter.section("measured <= limit")
         for what, (value, limit) in MEASURED.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every solver and integrator, and every gradient, in both scalar types: one step and one gradient of each in `make test`.
+"""Every solver and integrator, and every gradient: one step and one gradient of each in float64 in `make test`, in both scalar types in CI.
 
 float64 is compared with central differences, float32 with float64. The law of `Compliant` has a slope of friction that
 amplifies what float32 rounds.
@@ -98,6 +98,14 @@ def test_one_step(solver, integrator, dtype, within):
     )
 
 
+@pytest.mark.always
+def test_one_step_as_users_have_it(within):
+    """In float32, in `make test` too: so its tests of the default settings find their kernels compiled."""
+    found, expected = (velocities("lagged", "symplectic", dtype) for dtype in selection.TYPES)
+    difference = np.abs(found - expected).max() / np.abs(expected).max()
+    within("one step, lagged, symplectic, as users have it: from float64", difference, STEP_ERROR)
+
+
 def weights(nv: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal((WORLDS, nv))
 
@@ -137,7 +145,7 @@ def test_one_gradient(solver, integrator, dtype, within):
 
 
 def test_whole_runs_have_every_solver_integrator_and_gradient_in_both_types(request):
-    """Of the tests that this run collected, in `make test` too; a run of some files has what it was given."""
+    """Of the tests that this run collected; `make test` has float64. A run of some files has what it was given."""
     if len({selection.function_of(item).partition("::")[0] for item in request.session.items}) < 200:
         pytest.skip("this run has some files of tests")
     items = [
@@ -148,9 +156,10 @@ def test_whole_runs_have_every_solver_integrator_and_gradient_in_both_types(requ
     found = {
         (item.originalname, *(item.callspec.params[k] for k in ("solver", "integrator", "dtype"))) for item in items
     }
-    steps = {("test_one_step", *pair, dtype) for pair in PAIRS for dtype in selection.TYPES}
-    slopes = {("test_one_gradient", *pair, dtype) for pair in PAIRS for dtype in selection.TYPES}
-    refused = {("test_one_gradient", *pair, dtype) for pair in WITHOUT_GRADIENTS for dtype in selection.TYPES}
+    types = (selection.QUICK,) if request.config.getoption("--quick") else selection.TYPES
+    steps = {("test_one_step", *pair, dtype) for pair in PAIRS for dtype in types}
+    slopes = {("test_one_gradient", *pair, dtype) for pair in PAIRS for dtype in types}
+    refused = {("test_one_gradient", *pair, dtype) for pair in WITHOUT_GRADIENTS for dtype in types}
     assert found == (steps | slopes) - refused
 
 

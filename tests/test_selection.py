@@ -21,36 +21,60 @@ def item(name: str, *marks: str, **params):
 
 
 def test_a_pair_runs_in_one_type():
-    """Of a function in both types float64 alone, whatever stands for a type; all of a function marked `both_types`; none that is slow."""
+    """Of a function in both types float64 alone, whatever stands for a type; CI runs all of one marked `both_types`; none that is slow."""
     items = [item("test_a", dtype=dtype, k=k) for k in (1, 2) for dtype in selection.TYPES]
     items += [item("test_b", S=real) for real in (wp.float32, wp.float64)]
     items += [item("test_c", "both_types", dtype=dtype) for dtype in selection.TYPES]
     items += [item("test_d", dtype="float32"), item("test_e"), item("test_f", "slow"), item("test_g", k=1)]
-    runs, left = selection.quick(items)
-    assert runs == [items[k] for k in (1, 3, 5, 6, 7, 8, 9, 11)]
-    assert left == [items[k] for k in (0, 2, 4, 10)]  # none is lost
+    items += [item("test_h", "always", dtype=dtype) for dtype in selection.TYPES]
+    for ci, left in ((False, (0, 2, 4, 6, 10)), (True, (0, 2, 4, 10))):
+        found = selection.quick(items, ci=ci)
+        assert found[1] == [items[k] for k in left]
+        assert found[0] == [x for k, x in enumerate(items) if k not in left]  # none is lost
 
 
-def test_what_takes_long_is_left_but_one_case():
-    """Of each function one case remains, if it takes no more than ONLY; what is marked runs."""
-    seconds = {
-        "f.py::a[1]": 3.0,
-        "f.py::a[2]": 1.0,
-        "f.py::a[3]": 0.1,
-        "f.py::b[1]": 1.5,
-        "f.py::b[2]": 1.0,
-        "f.py::c": 2.5,
-    }
-    assert selection.slow_cases(seconds) == ["f.py::a[1]", "f.py::a[2]", "f.py::b[1]", "f.py::c"]
+def test_cases_share_the_time_of_their_function():
+    """The quickest first, up to the limit of all; the quickest alone up to another. What is marked runs."""
+    seconds = {"f.py::a[1]": 3.0, "f.py::a[2]": 0.2, "f.py::a[3]": 0.09, "f.py::a[4]": 0.02, "f.py::b": 0.5}
+    seconds |= {"f.py::c": 0.7, "f.py::d[1]": 0.4, "f.py::d[2]": 0.5}
+    limits = selection.Limits(together=0.3, only=0.6, compiling=1.0)
+    assert selection.slow_cases(seconds, limits=limits) == {"f.py::a[1]", "f.py::a[2]", "f.py::c", "f.py::d[2]"}
     items = [item("test_a", *marks) for marks in ((), ("always",), ("both_types",))]
     assert selection.quick(items, {items[0].nodeid}) == (items[1:], items[:1])
+
+
+def test_functions_share_the_compiling_of_what_they_launch():
+    """Each module's seconds over its functions: the costliest is left out, and what then falls to the others counts again."""
+    launched = {"f.py::a[1]": {"x", "y"}, "f.py::a[2]": {"x"}, "f.py::b": {"x"}, "f.py::c": {"z"}, "f.py::d": {"w"}}
+    seconds = dict.fromkeys(["f.py::a[1]", "f.py::a[2]", "f.py::b", "f.py::c"], 0.01)
+    limits = selection.Limits(together=0.3, only=0.6, compiling=1.0)
+    left = lambda **compiling: selection.slow_cases(seconds, launched, compiling, limits)  # noqa: E731
+    assert left(x=1.8, y=0.0, z=0.9, w=9.0) == set()  # d is fixed, and x has two functions
+    assert left(x=1.8, y=0.9, z=1.1) == {"f.py::a[1]", "f.py::a[2]", "f.py::b", "f.py::c"}  # without a, x is b's alone
+    assert selection.slow_cases(seconds, launched | {"f.py::d": {"x", "y"}}, dict(x=9.0, y=9.0)) == set()
+
+
+def test_no_file_is_left_out_whole():
+    """By CI: of a file whose cases all take long the quickest runs."""
+    seconds = {"f.py::a": 9.0, "f.py::b": 8.0, "g.py::a": 9.0, "g.py::b": 0.1}
+    assert selection.slow_cases(seconds, limits=selection.CI) == {"f.py::a", "g.py::a"}
+    assert selection.slow_cases(seconds, limits=selection.TEST) == {"f.py::a", "f.py::b", "g.py::a"}
+
+
+def test_lists_of_both():
+    """What CI compiles for float32 lets it run what `make test` leaves out; all that `make test` runs CI runs too."""
+    cases = {"f.py::a": (0.01, ["x32"]), "f.py::b[32]": (0.01, ["x32"]), "f.py::b[64]": (0.01, ["x64"])}
+    cases["f.py::c"] = (9.0, ["y"])
+    fixed = {"f.py::b[32]", "f.py::b[64]"}
+    slow, modules = selection.make_lists(cases, fixed, {"f.py::b[32]"}, dict(x32=9.0, x64=9.0, y=0.0))
+    assert slow == "f.py::a ci\nf.py::c\n" and modules == "x32 ci\nx64\n"
 
 
 def test_the_list_names_tests():
     """Every function in tests/slow.txt is in its file."""
     root = selection.LIST.parents[1]
     texts = {}
-    for name in selection.listed_cases():
+    for name in selection.read_list(selection.LIST):
         file, _, function = name.partition("[")[0].partition("::")
         text = texts.setdefault(file, (root / file).read_text(encoding="utf-8"))
         assert f"def {function.rpartition('::')[2]}(" in text, f"{name}: write the list anew"
@@ -149,7 +173,11 @@ def test_the_key_follows_the_device_code(monkeypatch, tmp_path):
     assert warm.cache_key() != before
 
 
-def test_the_list_of_modules_is_sorted_and_has_no_name_twice():
-    """As `pytest --modules` writes it."""
-    names = warm.LIST.read_text(encoding="utf-8").split()
-    assert names == sorted(set(names)) and all(name.startswith("warpsim.kernels_") for name in names)
+def test_the_lists_are_sorted_and_have_no_name_twice():
+    """As `pytest --lists` writes them; CI leaves out less, and compiles more."""
+    for path in (selection.LIST, selection.MODULES):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert list(selection.read_list(path)) == sorted(selection.read_list(path)) and len(lines) == len(set(lines))
+    assert all(name.startswith("warpsim.kernels_") for name in selection.listed_modules(ci=True))
+    assert selection.listed_cases(ci=True) < selection.listed_cases()
+    assert set(selection.listed_modules()) < set(selection.listed_modules(ci=True))

@@ -2,14 +2,15 @@
 """Compile the kernels that the tests launch, before pytest starts: each Warp module once, the largest first, all cores.
 
     python -m tests.warm          # those of `make test`, which tests/modules.txt lists
+    python -m tests.warm --ci     # those of continuous integration, which it lists too
     python -m tests.warm --all    # all that can be launched on the CPU: those of `make test-all`
     python -m tests.warm --key    # print the key of the kernel cache, for the cache of a continuous integration
 
 Workers of pytest-xdist know nothing of each other: without this stage two of them compile the same module, and a module
 that does not compile fails every test that launches it, minutes each. Here the first failure ends the stage.
 
-`pytest --quick --modules tests/modules.txt` writes the list anew. Modules that it lacks are compiled by the test that
-launches them first.
+`pytest --lists` writes the list anew (tests/selection.py). Modules that it lacks are compiled by the test that launches
+them first.
 """
 
 import argparse
@@ -23,8 +24,9 @@ import time
 
 import warp as wp
 
+from tests.selection import MODULES, listed_modules
+
 ROOT = pathlib.Path(__file__).parents[1]
-LIST = ROOT / "tests" / "modules.txt"
 SOURCES = ("kernels", "warpsim/device", "warpsim/kernels/cpu_target.py", "warpsim/tools/kernel_objects.py")
 FREE_GIGABYTES = 2.0  # machine code, sources and what clang keeps meanwhile; the tests' own files
 
@@ -67,7 +69,8 @@ def warm(names: list[str] | None) -> int:
         ordered = [name for name in ordered if name in wanted] + sorted(wanted.difference(ordered))
         if lost := sorted(set(names) - wanted):
             print(
-                f"kernels: {LIST.name} has {len(lost)} names of no module, such as {lost[0]}: write it anew", flush=True
+                f"kernels: {MODULES.name} has {len(lost)} names of no module, such as {lost[0]}: write it anew",
+                flush=True,
             )
     count = fresh = 0
 
@@ -94,6 +97,7 @@ def main(argv=None) -> None:
     """Compile unless the cache has a stamp that says that this was done."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="all modules that can be launched on the CPU")
+    parser.add_argument("--ci", action="store_true", help="those of continuous integration")
     parser.add_argument("--key", action="store_true", help="print the key of the kernel cache and end")
     asked = parser.parse_args(argv)
     if asked.key:
@@ -105,7 +109,7 @@ def main(argv=None) -> None:
     wp.config.log_level = wp.LOG_WARNING
     start_warp()  # finds the folder of the kernel cache
     folder = pathlib.Path(wp.config.kernel_cache_dir)
-    names = None if asked.all else LIST.read_text(encoding="utf-8").split()
+    names = None if asked.all else listed_modules(asked.ci)
     listed = "all" if names is None else hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
     stamp = folder / f"warm_{cache_key()}_{listed}"
     check_disk(folder)

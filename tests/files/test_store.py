@@ -55,6 +55,7 @@ def same(a, b):
         assert value.dtype == b.diagnostics[name].dtype and np.array_equal(value, b.diagnostics[name]), name
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_round_trip_is_exact(tmp_path, dtype):
     """Every array comes back bit for bit, with a model equal field by field; saving again replaces the store."""

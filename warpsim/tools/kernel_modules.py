@@ -303,15 +303,16 @@ def _read_passed(path: pathlib.Path | None) -> dict[str, str]:
 
 
 def _write_passed(path: pathlib.Path, passed: dict[str, str]) -> None:
-    """Write the file of `_read_passed` without modules that are no more."""
+    """Write the file of `_read_passed` without modules that failed or are no more."""
     present = {name.removeprefix(PREFIX) for name in _modules()}
-    kept = {key: value for key, value in sorted(passed.items()) if key.partition(" ")[2] in present}
+    kept = {key: value for key, value in sorted(passed.items()) if value and key.partition(" ")[2] in present}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(_check() | {"passed": kept}, indent=0) + "\n", encoding="utf-8")
 
 
-def _compile_changed(names: list[str], forms: list[str], passed: dict[str, str]) -> int:
-    """Compile and check the modules that have not `passed`, which is updated; returns how many fail."""
+def _compile_changed(names: list[str], forms: list[str], file: pathlib.Path | None) -> int:
+    """Compile and check the modules that the file does not know as passed, and keep it; returns how many fail."""
+    passed = _read_passed(file)
     keys = [f"{form} {name.removeprefix(PREFIX)}" for name, form in zip(names, forms, strict=True)]
     hashes = [_hash_if_sound(name) for name in names]
     changed = [i for i, key in enumerate(keys) if passed.get(key) != hashes[i] or not hashes[i]]
@@ -329,10 +330,10 @@ def _compile_changed(names: list[str], forms: list[str], passed: dict[str, str])
             print(line + ("  FAILED" if result.error else ""), flush=True)
             if result.error:
                 failed += 1
-                passed.pop(keys[i], None)
                 print(re.sub(r"^", "    ", result.error, flags=re.MULTILINE), flush=True)
-            else:
-                passed[keys[i]] = hashes[i]
+            passed |= {keys[i]: "" if result.error else hashes[i]}
+            if file:
+                _write_passed(file, passed)
     return failed
 
 
@@ -357,10 +358,7 @@ def main(argv=None) -> int:
     if asked.without:
         names = [name for name in names if not name.removeprefix(PREFIX).split(".")[0].endswith(asked.without)]
     forms = ["cubin" if name.startswith(wanted) else "ptx" for name in names]
-    passed = _read_passed(asked.passed)
-    failed = _compile_changed(names, forms, passed)
-    if asked.passed:
-        _write_passed(asked.passed, passed)
+    failed = _compile_changed(names, forms, asked.passed)
     verdict = f"{failed} of {len(names)} modules failed" if failed else f"all {len(names)} modules compile"
     verdict += f", {forms.count('cubin')} of them to machine code,"
     print(f"{verdict} for sm_{ARCH} ({time.perf_counter() - start:.0f} s)")
