@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | test | test-all | lint | types | docs | bench | wheel | sdist | release | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
+#   make demo | test | test-all | lint | types | docs | bench | wheel | sdist | release | cuda-check | cuda-changed | gpu-quick | gpu-proof | corpus | blender | nightly | clean
 # Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), DEMO_ARGS (as --no-open), PYTEST_ARGS, TESTS (--quick or --ci), BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
@@ -21,7 +21,7 @@ NO_COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
 SETUP_LINE := -I warpsim/tools/setup_line.py
 INSTALL := $(BIN)/python $(SETUP_LINE) packages -m pip install --disable-pip-version-check $(NO_COMPILE)
 
-.PHONY: demo test test-all lint types docs docs-nightly docs-links bench wheel sdist release cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
+.PHONY: demo test test-all lint types docs docs-nightly docs-links bench wheel sdist release cuda-check cuda-changed gpu-quick gpu-proof bounds corpus blender nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 # myosuite 3 comes without its models.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld "myosuite<3" brax mjlab
@@ -121,6 +121,10 @@ release: wheel sdist
 
 cuda-check: $(VENV)/demo.stamp
 	$(BIN)/python -m warpsim.tools.kernel_modules $(CUDA_ARGS)
+
+# The quick half of it, for the modules that changed since tests/cuda_passed.json, which is brought up to date.
+cuda-changed: $(VENV)/demo.stamp
+	$(BIN)/python -m warpsim.tools.kernel_modules --machine-code none --dtype float32 --without _8 --passed tests/cuda_passed.json
 
 # What a GPU would do, without one (docs/gpu_checks.md): the quick half, and all of it.
 gpu-quick: $(VENV)/cuda.stamp
