@@ -77,12 +77,15 @@ def _polynomial(key: str, reach: float):
     values = [float(c) for c in series()[key]]
     terms = next((n for n in range(1, TERMS) if abs(values[n]) * reach**n < epsilon / 4 * abs(values[0])), TERMS)
     top = terms - 1
+    # Not `wp.static` of the loop's index: Warp's hash of a module depends on whether it was built before.
+    coefficients = wp.types.vector(terms, real)(*values[:terms])
 
     @func
     def polynomial(x: real) -> real:
-        y = real(wp.static(values[top]))
+        c = coefficients
+        y = c[top]
         for i in range(top):
-            y = y * x + real(wp.static(values[top - 1 - i]))
+            y = y * x + c[top - 1 - i]
         return y
 
     return polynomial
