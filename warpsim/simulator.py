@@ -112,7 +112,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     Raises
     ------
     ValueError
-        An argument has a value that it may not have. The message names it.
+        An argument has a value that is not allowed. The message names it.
     ModelError
         The model has a feature that this integrator or solver cannot simulate. The message names it.
 

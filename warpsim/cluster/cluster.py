@@ -179,7 +179,7 @@ def rollout(
     ImportError
         Ray is not installed (`pip install 'warpsim[cluster]'`).
     ValueError
-        An argument has a value that it may not have, or the machines are of different kinds.
+        An argument has a value that is not allowed, or the machines are of different kinds.
     StoreError
         The store cannot be written, or not by all machines.
     ShardLost
@@ -244,7 +244,7 @@ def resume(
     shards : int, optional
         Number of actors. Default: one per CUDA device; without CUDA devices one per core.
     device : str, optional
-        Name of the Warp device of the actors. Default: of the run's kind (CPU or CUDA).
+        Name of the Warp device of the actors. Default: a device of the same kind (CPU or CUDA) as in the run.
     threads : int, optional
         CPU threads of each actor. Default: its share of the cores.
     progress : bool or callable, optional
@@ -325,7 +325,7 @@ def map(
     ImportError
         Ray is not installed (`pip install 'warpsim[cluster]'`).
     ValueError
-        An argument has a value that it may not have.
+        An argument has a value that is not allowed.
 
     Examples
     --------

@@ -54,20 +54,20 @@ class GradientRow:
     horizon : int
         Number of steps after which the loss is taken.
     error : float
-        Largest |gradient − difference| / max |gradient|. Each entry counts at its best step size, and only differences
-        that mean something count.
+        Largest |gradient − difference| / max |gradient| over the checked entries, each with its best step size. Entries
+        whose differences converge to no value are left out.
     step_size : float
-        Step size of the worst entry.
+        Step size of the difference of the entry with the largest error.
     where : str
-        World and index of the worst entry.
+        World and index of the entry with the largest error.
     growth : float
-        ‖∂loss/∂x‖ at this horizon.
+        Norm of the gradient at this horizon with respect to the variable.
     verdict : str
-        "ok", "WRONG", or "meaningless": no difference means something.
+        "ok", "WRONG", or "meaningless": the differences of no entry converge.
     compared : int
-        Number of differences that mean something.
+        Number of entries and directions whose differences were compared.
     notes : list of str
-        Why the other differences mean nothing, with their number.
+        Why the other differences were not compared, with their number.
     """
 
     variable: str
@@ -103,7 +103,7 @@ class GradientCheck:
 
     @property
     def ok(self) -> bool:
-        """True if every difference that means something agrees with its gradient."""
+        """True if every difference that was compared agrees with its gradient."""
         return all(row.verdict != WRONG for row in self.rows)
 
     def worst(self, horizon: int | None = None) -> float:
@@ -117,7 +117,7 @@ class GradientCheck:
         Returns
         -------
         float
-            The error; NaN where no difference means something.
+            The error; NaN where no difference was compared.
 
         Examples
         --------
@@ -174,7 +174,7 @@ def check_gradients(
     state : State, optional
         The initial state. Mocap bodies keep the poses that they have in it. Default: `sim.state()`.
     controls : array (steps, worlds, nu), optional
-        Controls, with the largest horizon for their steps. Default: random, from the middle third of the control range.
+        Controls of as many steps as the largest horizon. Default: random, from the middle third of the control range.
     horizons : sequence of int
         Numbers of steps after which the loss is taken. Default: 1, 10 and 40.
     parameters : sequence of str
@@ -194,8 +194,8 @@ def check_gradients(
     seed : int
         Seed of the random loss, controls and directions. Default: 0.
     trust : bool
-        Whether to add the report of `Objective.trust` with its default options, about the same loss after the longest
-        horizon and all variables that are checked. Default: False.
+        Whether to add the report of `Objective.trust` on the loss after the longest horizon, with respect to all
+        checked variables. Default: False.
 
     Returns
     -------
@@ -215,9 +215,9 @@ def check_gradients(
 
     Notes
     -----
-    A difference is evidence only where it converges. Where it does not, the report says why: a kink, contacts that come
-    or go, or a motion that amplifies rounding errors. With a loose tolerance of the solver differences are coarse too;
-    a note says so.
+    A central difference is a reference only if it converges as the step size falls. If it does not, the report says
+    why: the loss has a kink, contacts come or go, or the motion amplifies rounding errors. Differences are coarse if
+    the solver's tolerance is loose; `notes` says so.
 
     Examples
     --------

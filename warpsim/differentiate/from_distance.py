@@ -34,15 +34,17 @@ MOST_POINTS = 1024  # slots per world
 
 @dataclass(frozen=True)
 class GradientFromDistance:
-    """Derivatives of steps that see geoms before they touch (docs/gradients_contact.md).
+    """Derivatives that contain a force between geoms before they touch (docs/gradients_contact.md).
 
-    Motions are the same to the last bit. Between bodies that do not touch, exact derivatives are 0. With this option
-    they are not 0 while the bodies are nearer than `distance`.
+    The exact derivative of one body's motion with respect to another's is 0 while the two do not touch. With this
+    option it is not 0 while their geoms are nearer than `distance`. Only derivatives change; motions have the same
+    bits.
 
     Parameters
     ----------
     distance : float
-        Range d [m], larger than the gap of the initial state. The force and its slope fade to 0 there.
+        Range d of the force [m]. Choose it larger than the gap in the initial state. The force and its slope fall to 0
+        at this distance.
     stiffness : float
         Slope k [N/m] of the force between two geoms that are about to touch. Choose k near m/T², where m is the mass of
         the body to move and T the horizon [s].

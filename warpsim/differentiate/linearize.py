@@ -84,9 +84,8 @@ PARAMETERS = (*INERTIAS, *LAWS)
 class Linearization(ShownByShapes):
     """Derivatives of the next state (q, v, activation), from `sim.linearize`.
 
-    Rows and columns of the state are in the order (q, v, activation). Positions vary in the tangent spaces at q and at
-    the next q. Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. Below, n = 2
-    nv + na.
+    Rows and columns of the state are in the order (q, v, activation), n = 2 nv + na in all. Changes of q are tangent
+    vectors with the layout of v: a free joint's translation in world axes, rotations in body axes.
 
     Attributes
     ----------
@@ -97,7 +96,7 @@ class Linearization(ShownByShapes):
     tau : array (worlds, n, nv) or None
         With respect to generalized forces.
     parameters : dict of str to array (worlds, n, entries)
-        By name, with respect to a parameter, whose entries are in the order of its own array.
+        By name, with respect to a parameter. Its entries are in the order of its array in `sim.parameters`.
     mocap : array (worlds, n, 6 nmocap) or None
         With respect to the poses of mocap bodies: for each body its translation in world axes, then its rotation in
         body axes.

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 class Objective:
     """The loss of a rollout and its gradient, as a function of one flat vector.
 
-    `objective(x)` returns both (float, array (n,)), as `scipy.optimize.minimize(objective, objective.x0, jac=True)`
-    expects.
+    `objective(x)` returns the loss and its gradient (float, array (n,)), as `scipy.optimize.minimize(objective,
+    objective.x0, jac=True)` expects.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Objective:
         By name, (low, high) as numbers or arrays; or "model": the control ranges, or the values that a simulator
         accepts for a parameter. Default: no bounds.
     scale : dict of str to float, optional
-        By name, the size of a unit of x. Default: 1.
+        By name, the size of one unit of x: a variable is `scale` times its entries of x. Default: 1.
     framework : str
         Framework of `loss`: "warp" (default) or "torch".
     **options : Any
@@ -353,8 +353,9 @@ class Objective:
 
         Notes
         -----
-        Nothing that depends on the variables touches these bodies in the motion at x, and the gradient is that of the
-        rest of the loss. Cost: a rollout with its backward pass for each tree of the model that the loss depends on.
+        In the motion at x these bodies touch nothing that depends on the variables. The gradient therefore belongs to
+        the rest of the loss. Cost: a rollout with its backward pass for each tree of the model that the loss depends
+        on.
 
         Examples
         --------
@@ -373,23 +374,25 @@ class Objective:
         hop_steps: int = HOP_STEPS,
         tolerance: float = TOLERANCE,
     ) -> GradientTrust:
-        """Tell for each world whether the gradient shows where the loss goes.
+        """Report for each world whether the gradient predicts how the loss changes.
 
-        The report counts the kinks that the motion at x crosses. It also compares the tape's derivative along each
-        world's own gradient with a central difference as wide as a step of an optimizer.
+        The report counts the kinks of the motion at x: contacts that begin or end, changes between sticking and
+        sliding, and joint stops. It also compares the tape's derivative along each world's own gradient with a central
+        difference as wide as a step of an optimizer.
 
         Parameters
         ----------
         x : array (n,), optional
             The variables. Default: `x0`.
         relative_step : float
-            Largest change of a variable to either side. The unit of an entry of a parameter is its own size (a
-            parameter that is 0 does not change), of a control the largest control, of q and v one unit of `scale`.
+            Largest change of an entry to either side, relative to its unit. The unit of a parameter's entry is its own
+            value (an entry of 0 does not change), of a control the largest control, of q and v one unit of `scale`.
             Default: 0.03.
         hop_steps : int
-            A pair of geoms that parts and touches again within this number of steps hops. 0: no pair does. Default: 10.
+            A pair of geoms that parts and touches again within this number of steps counts as a hop. 0: none does.
+            Default: 10.
         tolerance : float
-            Largest disagreement of a trusted world. Default: 0.2.
+            A world with a larger `disagreement` is not trusted. Default: 0.2.
 
         Returns
         -------

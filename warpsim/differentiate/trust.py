@@ -59,21 +59,23 @@ class GradientTrust:
         Pairs of geoms that part and touch again within `hop_steps` steps.
     landings : array (worlds,) of int
         Pairs of geoms that begin to push in a step that does not resolve an impact. If they come together fast, the
-        motion has a tooth there: entries of the gradient may be slopes of the tooth, also where the line agrees.
+        loss is a sawtooth there: entries of the gradient may be slopes of one tooth, even if `slope` and `difference`
+        agree.
     impacts : array (worlds,) of int
-        Impacts that steps resolve (`time_of_impact`). The motion has a slope there, so that contacts that impacts make
-        or break are not counted above.
+        Impacts that steps resolve (`time_of_impact`). The loss is smooth there, so contacts that impacts make or break
+        are not counted above.
     other_impacts : array (worlds,) of bool
-        Whether an end of the difference has a different number of impacts. The loss may jump in between.
+        Whether the motion at either end of the central difference has a different number of impacts. The loss may jump
+        in between.
     slope : array (worlds,)
         The tape's derivative of the loss along its own gradient, per unit of relative change.
     difference : array (worlds,)
         The central difference along the same line, `relative_step` wide to either side.
     disagreement : array (worlds,)
-        |slope − difference| over the largest size of slope, difference and the two one-sided differences. 0: none, 1:
-        one of the two is noise, 2: opposite.
+        |slope − difference| over the largest size of slope, difference and the two one-sided differences. 0: they are
+        equal, 1: one of them is noise, 2: they have opposite signs.
     flags : array (worlds,) of int
-        The sticky flags of the motion.
+        Flags that the motion raised, as bits (docs/flags.md).
     steps : int
         Number of steps of the motion.
     relative_step, tolerance : float

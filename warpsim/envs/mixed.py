@@ -32,7 +32,7 @@ class MixedEnv(gymnasium.vector.VectorEnv):
     Raises
     ------
     ValueError
-        An argument has a value that it may not have.
+        An argument has a value that is not allowed.
 
     Notes
     -----
@@ -111,7 +111,7 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         Raises
         ------
         ValueError
-            An argument has a value that it may not have.
+            An argument has a value that is not allowed.
 
         Examples
         --------

@@ -31,7 +31,7 @@ def signs(*values):
     Raises
     ------
     ValueError
-        A value is another.
+        A value is neither 1 nor −1.
 
     Examples
     --------
@@ -50,7 +50,7 @@ planar = signs(1, -1, -1)  # (vx, vy, yaw rate)
 
 
 def swapped(*names: str):
-    """Rule: one column per name (feet, motors), each of which becomes that of its partner: left and right, L and R.
+    """Rule: one column per name (of feet, motors). Columns of partners swap: their names differ in left/right or L/R.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def joints(*names: str):
 
     Notes
     -----
-    A reflection M turns a rotation by θ about a into one by −θ about M a, and a displacement along a into one along M
-    a.
+    The reflection M maps a rotation by θ about the axis a to a rotation by −θ about M a, and a displacement along a to
+    the same displacement along M a.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def joints(*names: str):
 
 
 def points(places):
-    """Rule: one column per point, such as those of a height scan. That of (x, y) becomes that of (x, −y).
+    """Rule: one column per point, as of a height scan. The columns of the points (x, y) and (x, −y) swap.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Mirror:
     model : Model
         The model.
     sizes : dict of str to sequence of int
-        By table, the number of columns of each observation.
+        For "observations" and "critic_observations", the number of columns of each term.
     actions : int
         Number of actions.
     arrays : Arrays

@@ -106,7 +106,7 @@ class Task:
     Raises
     ------
     ValueError
-        An attribute has a value that it may not have, or is no attribute of a task. The message names it. Names of your
+        An attribute has a value that is not allowed, or is no attribute of a task. The message names it. Names of your
         own constants and functions begin with an underscore.
 
     Notes

@@ -113,7 +113,7 @@ def terrain(
     Raises
     ------
     ValueError
-        An argument has a value that it may not have.
+        An argument has a value that is not allowed.
 
     Examples
     --------

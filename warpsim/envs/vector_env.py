@@ -91,7 +91,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
     Raises
     ------
     ValueError
-        An argument has a value that it may not have. The message names it.
+        An argument has a value that is not allowed. The message names it.
 
     Notes
     -----

@@ -92,25 +92,27 @@ def load(
         "effort": the control range is the file's effort limits. "position": the gains are kp = 100, kv = 10; the
         control range is the joint limits and the force range the effort limits.
     unsupported : str
-        "error" refuses a file with features that change the motion and cannot be simulated. "report" loads the rest
-        with one warning. Unknown elements of a URDF are no error: each has a line in the report, and a warning if it
-        may change the motion.
+        "error" (default) refuses a file with features that change the motion and cannot be simulated. "report" loads
+        everything else with one warning. Unknown elements of a URDF are no error: each has a line in the report, and a
+        warning if it may change the motion.
     packages : dict, optional
-        Folders of ROS packages by name, for `package://name/...`.
+        Folders of ROS packages by name, for `package://name/...`. Default: none.
     merge_fixed : bool
-        URDF: make links on fixed joints part of their parent.
+        URDF: make links on fixed joints part of their parent. Default: False.
     base : str
-        URDF: "fixed" attaches the root link to the world, "free" lets it move.
+        URDF: "fixed" (default) attaches the root link to the world, "free" lets it move.
     visuals : bool
-        URDF: whether to load geometry that is only drawn.
+        URDF: whether to load geometry that is only drawn. Default: True.
     decompose : bool or dict
-        Replace each mesh in contact by convex parts instead of its convex hull. A dict holds settings of coacd.
+        Whether a mesh in contact is replaced by several convex parts, from the package coacd, instead of by its convex
+        hull. A dict holds coacd's settings. Default: False.
     root : path, optional
         The folder that files may be read from. Default: the folder of the nearest `package.xml` above the file, else
         the file's own. Only this folder and `packages` are read.
     isolate : bool or dict
-        Read the file in a separate process with bounds, for files that you do not trust. This takes about a second
-        more. A dict sets the bounds: `bytes` (default 8 GiB) and `seconds` of processor time (default 120).
+        Whether to read the file in a separate process with bounds, for files that you do not trust. This takes about a
+        second more. Default: False. A dict sets the bounds: `bytes` (default 8 GiB) and `seconds` of processor time
+        (default 120).
     max_hull_vertices : int, optional
         Most vertices of a convex hull, 32 or more. A larger hull is replaced by one inside it. Default: 64, or the
         value stored in a USD file that warpsim wrote.

@@ -203,7 +203,7 @@ def load_fault(path: PathLike, device: DeviceName | None = None, sim: "Simulator
     path : path
         Folder of the fault.
     device : str, optional
-        Name of the Warp device of the new simulator. Default: of the run's kind (CPU or CUDA).
+        Name of the Warp device of the new simulator. Default: a device of the same kind (CPU or CUDA) as in the run.
     sim : Simulator, optional
         A simulator of one world to use in place of a new one. A user-defined solver needs it. Default: a new one with
         the stored options.

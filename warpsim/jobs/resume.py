@@ -45,7 +45,7 @@ def resume(
         A simulator of the run's model and worlds to use in place of a new one. A user-defined solver or integrator
         needs it. Default: a new one with the stored options.
     device : str, optional
-        Name of the Warp device of the new simulator. Default: of the run's kind (CPU or CUDA).
+        Name of the Warp device of the new simulator. Default: a device of the same kind (CPU or CUDA) as in the run.
     threads : int, optional
         CPU threads of the new simulator. Default: as in `ws.Simulator`.
     progress : bool or callable, optional

@@ -116,7 +116,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
     Raises
     ------
     ModelError
-        A value may not be. The message names the element, the value and the fix; this holds for all methods.
+        A value is not allowed. The message names the element, the value and the fix; this holds for all methods.
 
     Examples
     --------

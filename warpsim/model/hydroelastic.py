@@ -39,8 +39,8 @@ class Hydroelastic:
     thickness : float, optional
         Thickness of the soft layer of a compliant plane [m]. Default: none.
     margin : float
-        Distance outside the surface at which contact is seen, at negative pressure, as in Drake [m]. It applies with
-        one contact point per polygon; patches of 4, 5 or 16 points ignore it. Default: 0.
+        Distance outside the surface at which contact begins [m]. The pressure is negative there, as in Drake. It
+        applies with one contact point per polygon; patches of 4, 5 or 16 points ignore it. Default: 0.
     field : path or tuple, optional
         Tetrahedra of a compliant mesh that is not convex, in place of those of its hull: a path to a VTK or Gmsh file,
         or `(vertices (n, 3), tetrahedra (m, 4))` in the geom's frame [m]. A third entry gives the pressures `(n,)` of
@@ -49,7 +49,7 @@ class Hydroelastic:
     Raises
     ------
     ModelError
-        A value may not be. The message names it and the fix.
+        A value is not allowed. The message names it and the fix.
 
     Examples
     --------

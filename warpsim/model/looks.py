@@ -140,7 +140,7 @@ class VisualMaterial:
     Raises
     ------
     ModelError
-        A value may not be. The message names it and the fix.
+        A value is not allowed. The message names it and the fix.
 
     Examples
     --------

@@ -246,7 +246,7 @@ class Model(NamesOfModel):
     geom_stiffness : array (ngeom,)
         Contact stiffness [N/m]; inf is near-rigid.
     geom_dissipation_time : array (ngeom,)
-        Dissipation time of contact [s]; NaN: β h / π.
+        Dissipation time of contact [s]; NaN: `beta` of the solver times the time step, over π.
     geom_restitution : array (ngeom,)
         Coefficient of restitution.
     geom_hertz_modulus : array (ngeom,)
@@ -302,15 +302,16 @@ class Model(NamesOfModel):
     constraint_coefficients : array (nconstraint, 5)
         Depends on the type, see `ConstraintType`.
     constraint_active : array (nconstraint,) of bool
-        Whether it acts.
+        Whether the constraint acts.
     constraint_stiffness : array (nconstraint, 2)
-        Along [N/m] and about [N m/rad]; couplings of coordinates use the first; inf is rigid.
+        Stiffness of the constraint along its axes [N/m] and about them [N m/rad]; JOINT and TENDON use the first; inf
+        is rigid.
     constraint_dissipation_time : array (nconstraint,)
-        Dissipation time [s]; NaN: β h / π.
+        Dissipation time [s]; NaN: as `geom_dissipation_time`.
     actuator_names : tuple of str
         Names of the actuators.
     actuator_joint, actuator_tendon : array (nu,) of int
-        The joint or tendon that it drives; −1: something else.
+        The joint or tendon that the actuator drives; −1: something else.
     actuator_gear : array (nu, 6)
         A joint uses one value per degree of freedom, a tendon the first.
     actuator_gain, actuator_bias : array (nu, 3)
@@ -336,7 +337,7 @@ class Model(NamesOfModel):
     pair_condim : array (npair,) of int
         As `geom_condim`.
     pair_torsional_friction, pair_rolling_friction : array (npair,)
-        The same [m] of EXPLICIT pairs.
+        As `geom_torsional_friction` and `geom_rolling_friction` [m], of EXPLICIT pairs.
     geom_friction_dynamic, geom_friction_velocity : array (ngeom,)
         Stribeck's law: friction at high sliding speed, and the speed scale of the decay to it [m/s]. NaN: no such law.
     site_names : tuple of str
@@ -384,7 +385,8 @@ class Model(NamesOfModel):
     actuator_early : array (nu,) of bool
         Whether the force uses the activation at the end of the step.
     actuator_muscle : array (nu, 2, 8)
-        Constants of the active and the passive force of a muscle, as `muscle_force` and `muscle_curve`; NaN: no muscle.
+        Constants of a muscle's active and passive force, named as in `ws.Muscle`: range (low, high), force, lmin, lmax,
+        vmax, fpmax, fvmax. NaN: no muscle.
     actuator_length_range : array (nu, 2)
         Least and largest length of a muscle [m, rad].
     actuator_group : array (nu,) of int
@@ -438,25 +440,26 @@ class Model(NamesOfModel):
     geom_surfacevel : array (ngeom, 6)
         Velocity of the surface [m/s], and its angular velocity about the geom's origin [rad/s], geom axes.
     joint_solref, joint_solimp, joint_margin : array (njoint, 2), (njoint, 5), (njoint,)
-        Of limits; they act this margin [rad, m] before their bounds.
+        MuJoCo's law of joint limits, which act at this margin before their bounds [rad, m].
     joint_friction_solref, joint_friction_solimp : array (nv, 2), (nv, 5)
-        Of dry friction.
+        MuJoCo's law of the dry friction of joints.
     tendon_solref, tendon_solimp, tendon_margin : array (ntendon, 2), (ntendon, 5), (ntendon,)
-        Of limits.
+        MuJoCo's law of tendon limits.
     tendon_friction_solref, tendon_friction_solimp : array (ntendon, 2), (ntendon, 5)
-        Of dry friction.
+        MuJoCo's law of the dry friction of tendons.
     constraint_solref, constraint_solimp : array (nconstraint, 2), (nconstraint, 5)
-        Of constraints.
+        MuJoCo's law of constraints.
     constraint_torquescale : array (nconstraint,)
-        Of welds [m].
+        Length that weighs a weld's angles in MuJoCo's law [m].
     pair_own : array (npair,) of int
-        First of the rows below of an explicit pair whose law is not that of its geoms; −1: none.
+        For an explicit pair whose law is not that of its geoms: index of its row in the `nown` rows of the arrays
+        below; −1: none.
     pair_solref, pair_solreffriction, pair_solimp : array (nown, 2), (nown, 2), (nown, 5)
-        Of such pairs; zeros in solreffriction: as solref.
+        MuJoCo's law of such a pair; zeros in solreffriction: as solref.
     pair_own_friction : array (nown, 5)
-        Sliding along the two tangents, torsional, and rolling about the two tangents.
+        Friction of such a pair: sliding along the two tangents, torsional [m], and rolling about the two tangents [m].
     pair_own_condim, pair_own_margin : array (nown,)
-        condim, and margin [m].
+        condim and margin [m] of such a pair.
 
     Notes
     -----
@@ -904,12 +907,12 @@ class Model(NamesOfModel):
 
     @property
     def nown(self) -> int:
-        """Number of laws of explicit pairs that differ from those of their geoms."""
+        """Number of explicit pairs with a contact law of their own, see `pair_own`."""
         return len(self.pair_solref)
 
     @property
     def impratio(self) -> float:
-        """MuJoCo's `impratio`."""
+        """MuJoCo's `impratio`: the ratio of frictional to normal impedance of contacts."""
         return self.mujoco.impratio
 
     @property

@@ -55,20 +55,22 @@ class MuJoCoOptions:
         "Euler" (default), "RK4", "implicitfast", "implicit" or "discrete". `ws.MuJoCo()` refuses the last two unless
         the simulator is given an integrator.
     iterations, tolerance : int, float
-        Bounds of MuJoCo's solver; kept for files that are written, not read here. Default: 100, 1e-8.
+        Largest number of iterations and tolerance of MuJoCo's own solver. warpsim does not use them; `to_mjcf` writes
+        them. Default: 100, 1e-8.
     refsafe : bool
         Whether time constants of `solref` are at least two timesteps. Default: True.
     eulerdamp : bool
         Whether Euler integrates the damping of joints implicitly. Default: True.
     diagexact : bool
-        Whether the regularization follows from the exact diagonal of J M⁻¹ Jᵀ, without gradients. Default: False.
+        Whether the regularization follows from the exact diagonal of J M⁻¹ Jᵀ, with the constraints' Jacobian J and the
+        mass matrix M. There are no gradients then. Default: False.
     speculative, noslip_iterations : bool, int
         Speculative contacts, and sweeps without slip after the solve; refused by `ws.MuJoCo()`. Default: False, 0.
 
     Raises
     ------
     ModelError
-        A value may not be. The message names it and the fix.
+        A value is not allowed. The message names it and the fix.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class Muscle:
     length_range : (float, float)
         Least and largest length of the actuator [m, rad], gear included.
     range : (float, float)
-        The same in units of the optimal length L0, at which the muscle pulls hardest. Default: (0.75, 1.05).
+        `length_range` in units of the optimal length L0, at which the muscle pulls hardest. Default: (0.75, 1.05).
     lmin, lmax : float
         Lengths between which the muscle is active [L0]. At lmax the passive force is fpmax; it is linear beyond the
         middle. Default: 0.5, 1.6.
@@ -45,7 +45,8 @@ class Muscle:
 
     Notes
     -----
-    The force is −force (FL(L) FV(V) activation + FP(L)) along the joint or tendon, times gear.
+    The force is −force (FL(L) FV(V) activation + FP(L)) along the joint or tendon, times gear. L is the length [L0] and
+    V its rate [L0/s]. FL, FV and FP are MuJoCo's force-length, force-velocity and passive-force curves.
 
     Worlds may differ in all of these. `sim.parameters["muscle_force"]` is (worlds, nu, 2) and `["muscle_curve"]`
     (worlds, nu, 2, 7), for the active and the passive force (range, lmin, lmax, vmax, fpmax, fvmax); NaN for other
@@ -96,12 +97,12 @@ class Muscle:
 
     @property
     def dynamics(self) -> tuple[Any, ...]:
-        """Kind and times, as `ModelBuilder.add_actuator` takes them."""
+        """Kind, times and width of the activation, as `dynamics` of `ModelBuilder.add_actuator`."""
         return ("muscle", *self.times, self.width)
 
     @property
     def rows(self) -> np.ndarray:
-        """(2, 8) constants of the active and of the passive force, in the order of `COLUMNS`."""
+        """(2, 8) constants of the active and of the passive force, as a row of `Model.actuator_muscle`."""
         row = [*self.range, self.force, self.lmin, self.lmax, self.vmax, self.fpmax, self.fvmax]
         return np.tile(np.array(row, float), (2, 1))
 

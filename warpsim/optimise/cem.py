@@ -42,7 +42,7 @@ def cem(
     seed: int | Sequence[int] = 0,
     substeps: int = 1,
 ) -> Plan:
-    """Find controls that lower a cost by the cross-entropy method: the best of all samples.
+    """Find controls that lower a cost by the cross-entropy method (CEM): the best of all samples.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def cem(
         Samples per world and iteration, at least 4. The first is the mean and the second the best so far, both without
         noise. Default: 64.
     elites : int, optional
-        Number of samples that the next mean and standard deviation are taken of. Samples that are not finite are never
-        elites. Default: a tenth of the samples, at least 2.
+        Number of samples of least cost, of which the next mean and standard deviation are taken. Samples that are not
+        finite are never elites. Default: a tenth of the samples, at least 2.
     smoothing : float
         Weight of the present mean and standard deviation in the next ones, in [0, 1). Default: 0.1.
     noise : float or array (nu,), optional
@@ -87,7 +87,7 @@ def cem(
     Raises
     ------
     ValueError
-        An argument has a value that it may not have, or an actuator has no control range and `noise` and `limits` give
+        An argument has a value that is not allowed, or an actuator has no control range and `noise` and `limits` give
         none.
 
     Notes

@@ -54,8 +54,8 @@ class Cost:
     -----
     Functions get NumPy arrays: of a running cost q (..., knots, worlds, nq), v (..., knots, worlds, nv) and u (...,
     knots, worlds, nu), of a terminal cost q (..., worlds, nq) and v (..., worlds, nv). They return r with one more axis
-    at the end, and s with none. Differences and samples add axes in front, so that a reference (knots, worlds, n)
-    broadcasts. Optimizers use the Gauss-Newton model: gradient Jᵀr + ∇s and Hessian JᵀJ with J = ∂r.
+    at the end, and s with none. Central differences and samples add axes in front, so that a reference (knots, worlds,
+    n) broadcasts. Optimizers use the Gauss-Newton model: gradient Jᵀr + ∇s and Hessian JᵀJ with J = ∂r.
 
     Examples
     --------

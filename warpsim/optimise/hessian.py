@@ -29,11 +29,11 @@ class HessianVector:
     Attributes
     ----------
     product : array (n,) or (directions, n)
-        H p for each direction.
+        Product H p of the Hessian H and each direction p.
     error : array () or (directions,)
         Length of the difference between the products at the two step sizes, infinite where a motion was not finite.
     step_size : array () or (directions,)
-        Larger one of the two step sizes: the points are x ± `step_size` p and x ± `step_size` p / 2.
+        The larger of the two step sizes: gradients are taken at x ± `step_size` p and x ± `step_size` p / 2.
     """
 
     product: np.ndarray
@@ -60,26 +60,26 @@ def hessian_vector(
     Parameters
     ----------
     objective : Objective
-        The loss as a function of a flat vector x. Its loss must be one of the worlds that it is given: it is called for
-        each replica of the simulator's worlds, with a trajectory of as many worlds.
+        The loss as a function of a flat vector x. The function calls its loss with replicas of the simulator's worlds,
+        one after the other. The loss may depend only on the trajectory that it is given.
     directions : array (n,) or (directions, n)
         Directions p in the space of x.
     x : array (n,), optional
         The point. Default: `objective.x0`.
     step_size : float, optional
-        How far the points go, relative to the units of the variables: to states, controls and poses 1 (in x, hence
-        `objective.scale`), to a parameter its largest value. Default: the cube root of the larger one of the solver's
-        tolerance and the rounding error of the dtype.
+        Step size of the differences, in units of the variables. The unit of a state, control or pose is 1 in x, hence
+        `objective.scale`; that of a parameter is its largest value. Default: the cube root of the larger one of the
+        solver's tolerance and the rounding error of the dtype.
 
     Returns
     -------
     HessianVector
-        `product`, and `error`, the difference between two step sizes.
+        `product`, its estimated `error`, and the step size.
 
     Raises
     ------
     ValueError
-        A direction or the point has a wrong shape or is not finite, or nothing can move.
+        A direction or the point has a wrong shape or is not finite, or the objective has no variables.
 
     Notes
     -----

@@ -52,7 +52,7 @@ class Identification:
     parameters : dict of str to array (worlds, ...)
         Values by name, to assign: `sim.parameters[name] = found.parameters[name]`. "delay" is in knots.
     cost : array (groups,)
-        ½ Σ ‖r‖²; infinite where the motion is not finite.
+        ½ Σ ‖r‖² with the residuals r; infinite where the motion is not finite.
     history : array (iterations + 1, groups)
         Cost before each iteration and after the last.
     status : array (groups,) of str
@@ -130,16 +130,16 @@ def identify(
         Function of q (..., knots + 1, worlds, nq) and v (..., knots + 1, worlds, nv) that returns residuals (..., knots
         + 1, worlds, residuals): model less measurement, in units of the noise.
     parameters : dict of str to sequence or None
-        Names of `sim.parameters`, each with its unknown elements: names, indices, or None for all. Of an element with
-        several numbers a pair takes one: `{"geom_solimp": [("box", 0), ("box", 2)]}`. "inertial" stands for mass, COM
-        and inertia of a body together. "delay" stands for the delays d of actuators in knots: controls are held from
-        knot to knot and act d later; each substep has their mean. Masses stay positive, inertias stay those of a
-        positive density, and the rest stays within its bounds.
+        Names of `sim.parameters`, each with its unknown elements: names, indices, or None for all. For an element with
+        several numbers, a pair (element, entry) selects one: `{"geom_solimp": [("box", 0), ("box", 2)]}`. "inertial"
+        stands for mass, COM and inertia of a body together. "delay" stands for the delays of actuators in knots:
+        controls are held from knot to knot and act this much later; a substep uses their mean over its duration. Masses
+        stay positive, inertias stay those of a positive density, and other parameters stay within their bounds.
     shared : bool
         Whether one set of parameters explains all worlds. Default: False, each world has its own.
     free_start : bool
-        Whether the initial states are unknown too, one per world, as where they were measured. `state` is then their
-        initial guess, and the residual of the first knot counts. Default: False.
+        Whether the initial states are unknown too, one per world, as after a measurement with noise. `state` is then
+        their initial guess, and the residual of the first knot counts. Default: False.
     history : array (rows, worlds, nu), optional
         Controls before the first knot, the last row just before it. No delay is longer. Default: the first control,
         held for 10 knots.
@@ -167,14 +167,14 @@ def identify(
     Raises
     ------
     ValueError
-        An argument has a value that it may not have.
+        An argument has a value that is not allowed.
 
     Notes
     -----
-    Levenberg-Marquardt in coordinates that keep parameters physical. In a step, dry friction of a joint has one
-    direction. When the joint turns around, steps err by O(h). Their derivatives are those of friction that reverses at
-    the end of a step; they do not tend to those of the motion as steps get shorter. `reversals` corrects both. The
-    motion then has not the bits of `sim.rollout`.
+    Levenberg-Marquardt in coordinates that keep parameters physical. Within one step, the dry friction of a joint has
+    one direction. In a step in which the joint turns around, the motion has an error of the order of the step. The
+    derivatives have an error there that shorter steps do not remove, because they belong to friction that reverses at
+    the end of a step. `reversals` corrects both. The motion then has other bits than that of `sim.rollout`.
 
     Examples
     --------

@@ -87,9 +87,9 @@ class Estimate:
     low, high : float
         95 % interval of this parameter alone.
     all_low, all_high : float
-        Wider interval: all parameters together lie in theirs with 95 % (Bonferroni's inequality).
+        Wider interval: with 95 % probability all parameters lie in theirs at once (Bonferroni's inequality).
     file : float
-        The value of the robot's file.
+        The value in the robot's file.
     unit : str
         Unit of all values.
     """
@@ -128,7 +128,7 @@ class RobotIdentification:
     moved : float
         Largest change of an estimate when steps were halved, in standard deviations. 0 where `substeps` was given.
     restarts : tuple of float
-        How far each restart lowered the cost ½ χ².
+        By how much each restart lowered the cost ½ χ², half the sum of squared residuals in units of the noise.
     excess : (float, float)
         Mean square of the residuals over the columns' noise, less 1, and its standard deviation.
     rows, windows : int
@@ -158,7 +158,7 @@ class RobotIdentification:
 
     @property
     def wider(self) -> float:
-        """How much wider the intervals (all_low, all_high) are than (low, high): float."""
+        """Factor by which the intervals (all_low, all_high) are wider than (low, high): float."""
         return wider(len(self.estimates))
 
     @property
@@ -203,7 +203,7 @@ class RobotIdentification:
         Raises
         ------
         ValueError
-            The suffix is another.
+            The suffix is neither .json nor .xml.
 
         Examples
         --------
@@ -273,7 +273,7 @@ def identify_log(
     Raises
     ------
     ValueError
-        The log or an argument has a value that it may not have. The message names the row, the column or the argument.
+        The log or an argument has a value that is not allowed. The message names the row, the column or the argument.
 
     Notes
     -----

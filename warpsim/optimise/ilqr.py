@@ -78,26 +78,29 @@ def ilqr(
     cost : Cost
         What to lower.
     limits : tuple
-        (low, high) within the model's control ranges, which always apply.
+        (low, high), numbers or arrays that broadcast to (worlds, nu), within the model's control ranges, which always
+        apply. Default: the control ranges.
     iterations : int
-        Largest number of iterations.
+        Largest number of iterations, rounds of the fallback included. Default: 100.
     tolerance : float
         A world has converged once an iteration lowers its cost, or predicts to lower it, by less than this fraction.
+        Default: 1e-6.
     regularisation : float
-        Initial regularization of ∂²/∂u², in units of cost per control². It adapts per world.
+        Initial regularization of the second derivative of the cost with respect to controls, in units of cost per
+        control². It adapts per world. Default: 0.
     substeps : int
-        Number of parts that a knot's sim.dt is divided into, as in `sim.step`.
+        Number of steps that a knot's `sim.dt` is divided into, as in `sim.step`. Default: 1.
     fallback : "cem", "bundle" or None
-        What a world does where its derivatives mislead. "cem": rounds of the cross-entropy method around its
-        controls. "bundle": steps with derivatives that are means over motions under perturbed controls. The world then
-        goes on with the derivatives of its own motion. None: no samples are taken.
+        What a world does where its derivatives mislead (see Notes). "cem" (default): rounds of the cross-entropy method
+        around its controls. "bundle": steps with derivatives that are means over motions under perturbed controls. The
+        world then continues with the derivatives of its own motion. None: no samples are taken.
     noise : float or (nu,)
-        Standard deviation of the fallback's controls. None: a quarter of the range, or, without a range, the largest
-        control of the world (1 if all are 0). A world takes a tenth of it, unless it is "untouched" or, at its
-        first fallback, no step has tested its derivatives. It halves with each fallback of a world, three times at
-        most.
+        Standard deviation of the samples' controls. Default: a quarter of the control range, or, without a range, the
+        largest control of the world (1 if all are 0). A world uses a tenth of it, except if it is "untouched" or its
+        first fallback comes before any step has tested its derivatives. Each further fallback of a world halves it,
+        three times at most.
     seed : int or sequence of int
-        The random numbers depend only on the seed, the world's index and the number of its fallbacks.
+        The random numbers depend only on the seed, the world's index and the number of its fallbacks. Default: 0.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def ilqr(
     Raises
     ------
     ValueError
-        Names the argument.
+        An argument has a value that is not allowed. The message names it.
 
     Notes
     -----
@@ -118,8 +121,8 @@ def ilqr(
     iterations in a row gain less than a twentieth of what the derivatives predict. If a search has converged but its
     last gain is not within a factor of 4 of the predicted one, or no step has tested the derivatives, the world takes
     one round of samples, and further rounds only if the first one lowers the cost. Each round counts as an iteration.
-    `Plan.fallbacks` counts the fallbacks that found a lower cost, and `Plan.notes` says what happened. If all
-    predictions of a search come true, its bits are those of `fallback=None`.
+    `Plan.fallbacks` counts the fallbacks that found a lower cost, and `Plan.notes` says what happened. A search that
+    never falls back has the same bits as with `fallback=None`.
 
     Examples
     --------

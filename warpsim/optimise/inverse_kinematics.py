@@ -69,7 +69,8 @@ def reach(
     iterations : int
         Number of iterations. Default: 50.
     damping : float
-        λ. Errors in meters and radians have the same weight; λ and w are in these units. Default: 0.01.
+        Damping λ of the least squares. Errors in meters and radians have the same weight; λ and w are in these units.
+        Default: 0.01.
     posture : array (nq,) or (worlds, nq), optional
         Preferred positions. Default: none.
     posture_weight : float
@@ -88,12 +89,13 @@ def reach(
     Raises
     ------
     ValueError
-        An argument has a value that it may not have, or the model has no body of this name.
+        An argument has a value that is not allowed, or the model has no body of this name.
 
     Notes
     -----
     Damped least squares (Wampler 1986; Nakamura and Hanafusa 1986): each iteration solves (JᵀJ + (λ² + w²) 1) δ = Jᵀe +
-    w² (posture ⊖ q) and sets q ← q ⊕ δ.
+    w² (posture ⊖ q) and sets q ← q ⊕ δ. J is the Jacobian of the bodies' frames, e their position and rotation errors,
+    δ a change in the space of v; ⊕ is `Model.displace`, ⊖ `Model.difference`.
 
     Examples
     --------

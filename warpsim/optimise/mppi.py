@@ -54,7 +54,8 @@ def mppi(
     samples : int
         Samples per world. The first has no noise. Samples that are not finite have no weight. Default: 256.
     temperature : float
-        In units of the cost. The smaller it is, the fewer samples count (`Plan.effective_samples`). Default: 1.
+        Temperature of the weights, in units of the cost. The smaller it is, the fewer samples count
+        (`Plan.effective_samples`). Default: 1.
     noise : float or array (nu,), optional
         Standard deviation of the controls. Default: a quarter of the control range.
     correlation : float
@@ -78,12 +79,12 @@ def mppi(
     Raises
     ------
     ValueError
-        An argument has a value that it may not have, or an actuator has no control range and `noise` and `limits` give
+        An argument has a value that is not allowed, or an actuator has no control range and `noise` and `limits` give
         none.
 
     Notes
     -----
-    An update adds to the controls the mean of the noise with the weights w ∝ exp(−cost / temperature) (Williams,
+    An update adds to the controls the mean of the samples' noise, weighted by w ∝ exp(−cost / temperature) (Williams,
     Aldrich and Theodorou 2017; Williams et al. 2018). No derivatives are used, so that costs may have any form.
 
     Examples

@@ -43,7 +43,7 @@ class Plan:
         Feedback K of `ilqr`: u + K (δq, v − v̂) with δq = model.difference(q̂, q), where q̂ and v̂ are the plan's
         motion.
     effective_samples : array (worlds,) or None
-        1 / Σ w² of the weights of the last iteration of `mppi`.
+        Number of samples that count in the last iteration of `mppi`: 1 / Σ w² with weights w of sum 1.
     notes : tuple of str
         Of `ilqr`, per world: the bodies that the controls never reach, why the world fell back and what its samples
         found, or "". Else empty.
@@ -95,11 +95,11 @@ class MPC:
     Raises
     ------
     ValueError
-        An argument has a value that it may not have.
+        An argument has a value that is not allowed.
 
     Notes
     -----
-    A policy that was interrupted while planning can continue.
+    If `plan` is interrupted, for example by Ctrl-C, the policy keeps its last plan and step and can continue.
 
     Examples
     --------

@@ -132,7 +132,7 @@ def shoot(
     Raises
     ------
     ValueError
-        An argument has a value that it may not have.
+        An argument has a value that is not allowed.
 
     Notes
     -----

@@ -195,8 +195,8 @@ class Quantities:
         Returns
         -------
         array (worlds, nv)
-            Generalized forces [N, N m]. c contains Coriolis, gyroscopic and gravity terms. Contact, springs, dampers
-            and actuators are not included.
+            Generalized forces [N, N m]. M is the mass matrix; c contains Coriolis, gyroscopic and gravity terms.
+            Contact, springs, dampers and actuators are not included.
 
         Notes
         -----
@@ -235,7 +235,8 @@ class Quantities:
         Returns
         -------
         array (worlds, nv)
-            Accelerations v̇. Contact, springs, dampers and actuators are not included.
+            Accelerations v̇. M is the mass matrix; c contains Coriolis, gyroscopic and gravity terms. Contact, springs,
+            dampers and actuators are not included.
 
         Notes
         -----
@@ -310,8 +311,8 @@ class Quantities:
         kinetic : array (worlds,)
             vᵀMv/2 [J].
         potential : array (worlds,)
-            Energy of gravity and of the springs of joints and tendons, as in MuJoCo [J]. Gravity's is 0 with all mass
-            at the world's origin. Constraints, actuators and contact do not contribute.
+            Energy of gravity and of the springs of joints and tendons, as in MuJoCo [J]. That of gravity is relative to
+            all mass at the world's origin. Constraints, actuators and contact do not contribute.
 
         Examples
         --------
@@ -357,8 +358,8 @@ class Quantities:
         Notes
         -----
         Sensors of positions and velocities are evaluated at `state`. Sensors of accelerations and forces belong to the
-        (sub)step that led to `state`, at its beginning: (v' − v)/h and impulses/h. They are NaN after `sim.state` and
-        `reset`, until the next step. A tape records the readings. See docs/sensors.md.
+        (sub)step that led to `state`, at its beginning: the change of v, or the impulses, over the duration h. They are
+        NaN after `sim.state` and `reset`, until the next step. A tape records the readings. See docs/sensors.md.
 
         Examples
         --------
@@ -376,7 +377,7 @@ class Quantities:
 
     @exclusive
     def acceleration(self, state: State) -> Array:
-        """Return the acceleration of the (sub)step that led to a state: (v' − v)/h, MuJoCo's `qacc`.
+        """Return the mean acceleration of the (sub)step that led to a state, MuJoCo's `qacc`.
 
         The simulator must be made with `reactions=True`. A tape records the result.
 
@@ -388,7 +389,7 @@ class Quantities:
         Returns
         -------
         array (worlds, nv)
-            Accelerations; NaN until a step.
+            Accelerations: the change of v over the (sub)step's duration. NaN until a step.
 
         Raises
         ------
@@ -450,8 +451,8 @@ class Quantities:
         Returns
         -------
         ContactList
-            The contact points on the host, without impulses. Those that the velocity can bring about within dt are
-            included.
+            The contact points on the host, without impulses. Gaps that the present velocity closes within one time step
+            are included.
 
         Examples
         --------
@@ -485,7 +486,7 @@ class Quantities:
         Raises
         ------
         ValueError
-            `of` is another word.
+            `of` is neither "body" nor "geom".
 
         Examples
         --------
@@ -553,10 +554,10 @@ class Quantities:
 
     @exclusive
     def evaluated(self, what: str) -> Any:
-        """Return a quantity where the last (sub)step evaluated its forces, as in MuJoCo's `data` after `mj_step`.
+        """Return a quantity at the state where the last (sub)step evaluated forces, as MuJoCo's `data` after `mj_step`.
 
-        That is at the state with which the (sub)step began; with `ws.MuJoCoRK4()`, at its last stage. It needs one of
-        MuJoCo's integrators.
+        This is the state with which the (sub)step began; with `ws.MuJoCoRK4()`, that of its last stage. The simulator
+        must have one of MuJoCo's integrators.
 
         Parameters
         ----------
@@ -572,7 +573,7 @@ class Quantities:
         Raises
         ------
         ValueError
-            `what` is another word, or the integrator is not one of MuJoCo's.
+            `what` is none of these, or the integrator is not one of MuJoCo's.
 
         Examples
         --------

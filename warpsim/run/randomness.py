@@ -31,8 +31,8 @@ class RandomStream:
     seed : int
         Seed of up to 64 bits. Default: 0.
     worlds : int or array of int
-        Number of worlds, or the numbers of the worlds. With their numbers, a part or a permutation of the worlds draws
-        what each world draws in the whole. Default: 1.
+        Number of worlds, or the index of each world. With indices, a subset or a permutation of the worlds draws the
+        same numbers per world as the full set. Default: 1.
     device : str, optional
         Name of a Warp device. Default: as in `ws.Simulator`.
     dtype : str
@@ -47,7 +47,7 @@ class RandomStream:
     Raises
     ------
     ValueError
-        An argument has a value that it may not have.
+        An argument has a value that is not allowed.
 
     Notes
     -----
@@ -97,9 +97,9 @@ class RandomStream:
         columns : int
             Number of words per world.
         draw : int
-            Number of the draw: keeps apart numbers of one step that serve different purposes. Default: 0.
+            Index of the draw. Different indices give independent numbers in one step. Default: 0.
         ahead : int
-            Draws the numbers of a later step: this many steps after the present one. Default: 0.
+            Number of steps after the present one whose numbers are drawn. Default: 0.
         out : array (worlds, columns) of uint32, optional
             Array to write to. Default: a new one.
 
@@ -137,9 +137,9 @@ class RandomStream:
         high : float or array (columns,)
             Upper bound. Default: 1.
         draw : int
-            Number of the draw: keeps apart numbers of one step that serve different purposes. Default: 0.
+            Index of the draw. Different indices give independent numbers in one step. Default: 0.
         ahead : int
-            Draws the numbers of a later step: this many steps after the present one. Default: 0.
+            Number of steps after the present one whose numbers are drawn. Default: 0.
         out : array (worlds, columns), optional
             Array to write to. Default: a new one.
 
@@ -178,9 +178,9 @@ class RandomStream:
         deviation : float or array (columns,)
             Standard deviation. Default: 1.
         draw : int
-            Number of the draw: keeps apart numbers of one step that serve different purposes. Default: 0.
+            Index of the draw. Different indices give independent numbers in one step. Default: 0.
         ahead : int
-            Draws the numbers of a later step: this many steps after the present one. Default: 0.
+            Number of steps after the present one whose numbers are drawn. Default: 0.
         out : array (worlds, columns), optional
             Array to write to. Default: a new one.
 
@@ -259,7 +259,7 @@ class RandomStream:
         Raises
         ------
         ValueError
-            The number of worlds is another.
+            `kept` has another number of worlds.
 
         Examples
         --------
@@ -334,8 +334,8 @@ class RandomStream:
 class RandomControls:
     """Random controls of a rollout.
 
-    They are uniform in [centre − scale · half range, centre + scale · half range] of each actuator's control range. An
-    actuator without a range gets [−1, 1] for its range.
+    They are uniform in [c − scale · r, c + scale · r], where c is the center and r half the width of an actuator's
+    control range. An actuator without a control range has c = 0 and r = 1.
 
     Parameters
     ----------
@@ -349,12 +349,12 @@ class RandomControls:
     Raises
     ------
     ValueError
-        An argument has a value that it may not have.
+        An argument has a value that is not allowed.
 
     Notes
     -----
-    The numbers depend only on (seed, world, step of the rollout), see `RandomStream`. A store keeps this description in
-    place of the numbers.
+    The numbers depend only on (seed, world, step of the rollout), see `RandomStream`. The store of a rollout keeps
+    these three arguments in place of the numbers.
 
     Examples
     --------
@@ -381,7 +381,7 @@ class RandomControls:
         sim : Simulator
             The simulator.
         worlds : array (worlds,) of int, optional
-            Numbers that the simulator's worlds have in the whole run. Default: 0, 1, ….
+            Indices of the simulator's worlds in the whole run, if it has more worlds. Default: 0, 1, ….
 
         Returns
         -------

@@ -46,7 +46,7 @@ class MuJoCo(ContactModel):
     Raises
     ------
     ValueError
-        A value may not be. The message names it and the fix.
+        A value is not allowed. The message names it and the fix.
 
     Notes
     -----

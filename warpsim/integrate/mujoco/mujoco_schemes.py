@@ -48,7 +48,8 @@ class MuJoCoScheme(Integrator):
 class MuJoCoEuler(MuJoCoScheme):
     """MuJoCo's semi-implicit Euler, order 1: v' = v0 + (M + h D)⁻¹ M (v_s − v0), positions with v'.
 
-    v_s is the solution of the contact problem with A = M and all forces at the start of the step.
+    h is the time step, M the mass matrix, D the damping of joints and v0 the initial velocity. v_s is the velocity that
+    solves the contact problem, with all forces taken at the start of the step.
 
     Parameters
     ----------
@@ -78,9 +79,9 @@ class MuJoCoEuler(MuJoCoScheme):
 class MuJoCoImplicitFast(MuJoCoScheme):
     """MuJoCo's implicitfast, order 1: as `MuJoCoEuler`, with −∂f/∂v of all forces in the place of D.
 
-    The derivatives are those of joint and tendon damping, of actuators and of the medium: the symmetric part, within
-    the pattern of M. For bodies alone on a free joint the derivative of the bias forces is added. Actuators at their
-    force limit do not count. In a medium this integrator has no gradients.
+    ∂f/∂v contains joint and tendon damping, actuators and the medium. Only its symmetric part within the sparsity
+    pattern of M is used. For single bodies on a free joint the derivative of the bias forces is added. Actuators at
+    their force limit are left out. In a medium this integrator has no gradients.
     """
 
     damps_forces: ClassVar[bool] = True

@@ -114,15 +114,17 @@ class _Implicit(ThetaScheme):
 
 @dataclasses.dataclass(frozen=True)
 class ExplicitEuler(_Explicit):
-    """Explicit Euler, order 1: forces, and the velocity that moves positions, at the start of the step.
+    """Explicit Euler, order 1: forces and the velocity that moves positions are those at the start of the step.
 
     It is for comparison only: it gains energy, and impacts rebound at three quarters of their speed.
 
     Parameters
     ----------
     implicit_stiffness : bool
-        Whether the stiffness K of springs and actuators enters implicitly:
-        v* = v0 + h (M + hD + h²K)⁻¹ (k(q0) − (D + hK) v0). Default: False.
+        Whether the stiffness K of springs and actuators enters implicitly, as their damping D always does:
+        v* = v0 + h (M + hD + h²K)⁻¹ (k − (D + hK) v0). v0 is the velocity at the step's start, v* that at its end
+        before contact acts, h the time step, M the mass matrix, k all forces at the step's start except contact and
+        damping. Default: False.
 
     Examples
     --------
@@ -137,13 +139,15 @@ class ExplicitEuler(_Explicit):
 
 @dataclasses.dataclass(frozen=True)
 class SymplecticEuler(_Explicit):
-    """Symplectic (semi-implicit) Euler, the default, order 1: forces at (q0, v0), positions with v'.
+    """Symplectic (semi-implicit) Euler, the default, order 1: forces at the old state, positions by the new velocity.
 
     Parameters
     ----------
     implicit_stiffness : bool
-        Whether the stiffness K of springs and actuators enters implicitly:
-        v* = v0 + h (M + hD + h²K)⁻¹ (k(q0) − (D + hK) v0). Default: False.
+        Whether the stiffness K of springs and actuators enters implicitly, as their damping D always does:
+        v* = v0 + h (M + hD + h²K)⁻¹ (k − (D + hK) v0). v0 is the velocity at the step's start, v* that at its end
+        before contact acts, h the time step, M the mass matrix, k all forces at the step's start except contact and
+        damping. Default: False.
 
     Notes
     -----
@@ -166,13 +170,13 @@ class ImplicitEuler(_Implicit):
     """Implicit Euler, order 1: everything is evaluated at the end of the step.
 
     It is stable for any stiffness. It damps oscillations and spin: a rod loses up to 89 % of its angular momentum in 10
-    s at h = 1 ms.
+    s at a time step of 1 ms.
 
     Parameters
     ----------
     tolerance : float, optional
-        Tolerance of Newton's method for the free motion, relative to the momenta and impulses at work. Default: 1e-12
-        in float64, 1e-5 in float32.
+        Tolerance of Newton's method for the motion without contact, relative to the momenta and impulses of the step.
+        Default: 1e-12 in float64, 1e-5 in float32.
     max_evaluations : int
         Evaluations of the equations after which a world goes on with its best iterate, flagged NOT_CONVERGED. Default:
         50.
@@ -195,17 +199,17 @@ class ImplicitEuler(_Implicit):
 
 @dataclasses.dataclass(frozen=True)
 class Midpoint(_Implicit):
-    """The symplectic midpoint rule, order 2: forces, mass matrix and contact Jacobian in mid-step.
+    """The symplectic midpoint rule, order 2: forces, mass matrix and contact Jacobian are those in mid-step.
 
-    It is of second order also with friction, while the normal motion is steady (rolling, stiction). Impacts rebound, a
-    near-rigid one at a third of its speed: the contact law stops the distance φ0 + h v_n, while positions move with the
-    mean velocity.
+    It keeps order 2 with friction while bodies stay in contact (rolling, stiction). Bodies rebound from impacts,
+    near-rigid ones at a third of their speed. The cause: the contact law uses the velocity at the end of the step,
+    positions move with the mean velocity of the step.
 
     Parameters
     ----------
     tolerance : float, optional
-        Tolerance of Newton's method for the free motion, relative to the momenta and impulses at work. Default: 1e-12
-        in float64, 1e-5 in float32.
+        Tolerance of Newton's method for the motion without contact, relative to the momenta and impulses of the step.
+        Default: 1e-12 in float64, 1e-5 in float32.
     max_evaluations : int
         Evaluations of the equations after which a world goes on with its best iterate, flagged NOT_CONVERGED. Default:
         50.

@@ -21,17 +21,20 @@ class Variational(Integrator):
     Parameters
     ----------
     tolerance : float, optional
-        The search stops at ‖DRNEA‖ ≤ tolerance ‖p + h/2 F‖ in the metric M⁻¹, per world and tree. Default: 1e-10 in
-        float64, 1e-6 in float32.
+        The root search of a tree stops when the residual of its discrete equations of motion (DRNEA) is at most
+        `tolerance` times ‖p + h/2 F‖, with momentum p, forces F and time step h. Norms are in the metric M⁻¹, the
+        inverse mass matrix. Default: 1e-10 in float64, 1e-6 in float32.
     guess : str
-        The initial Δq: "current" (Δq = 0), "euler" (Δq = h v) or "dynamics" (default; Δq = h v + h²/2 a).
+        Initial guess of the change of positions Δq: "current" (Δq = 0), "euler" (Δq = h v) or "dynamics" (default; Δq =
+        h v + h²/2 a, with the acceleration a).
     root_finder : str
-        "riqn" (default), "newton" or "broyden".
+        Method of the root search: "riqn" (default; recursive impulse-based quasi-Newton), "newton" or "broyden".
     max_iterations : int
-        Residual evaluations after which a world goes on with its best iterate, flagged NOT_CONVERGED. Default: 50.
+        Number of evaluations of the residual after which a world goes on with its best iterate, flagged NOT_CONVERGED.
+        Default: 50.
     passes : int
-        Contact solves, each followed by a root search with its impulse. Further ones correct for the change of M within
-        a step. Default: 1.
+        Number of contact solves per step, each followed by a root search with its impulses. More than one corrects for
+        the change of the mass matrix within a step. Default: 1.
 
     Notes
     -----

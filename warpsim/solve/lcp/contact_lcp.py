@@ -49,7 +49,7 @@ class LCP(ContactModel):
     Raises
     ------
     ValueError
-        A value may not be. The message names it and the fix.
+        A value is not allowed. The message names it and the fix.
 
     Notes
     -----
