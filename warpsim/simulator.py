@@ -81,10 +81,10 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         geoms, plus 16 for each further tree. The default is larger if the initial state needs more.
     recovery_speed : float or (float, float), optional
         Largest speed (m/s, rad/s) at which near-rigid contact recovers from overlap and joints return from beyond their
-        limits. One number counts for both, None means no limit. Contacts and limits with a given stiffness keep their
-        law. Default: (0.2, 2.0).
+        limits. One number counts for both, None means no limit. It does not affect contacts and limits with a stiffness
+        of their own. Default: (0.2, 2.0).
     threads : int, optional
-        CPU threads that share the worlds. The bits are the same for any number (docs/threads.md). Default: one for
+        CPU threads that share the worlds. Results have the same bits for any number (docs/threads.md). Default: one for
         every 32 worlds, at least one, at most the cores that this process may use.
     on_fault : str, optional
         "dump", or the name of a folder. Each world that raises a flag is written there with everything that its step
@@ -102,12 +102,12 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         has restitution. True needs `ws.SymplecticEuler()` or `ws.ImplicitEuler()`, and `ws.SAP()` or `ws.LCP()`.
         Default: True if the model has restitution and the other arguments allow it, else False.
     mapped_stiffness : bool, optional
-        Whether contact has the stiffness that `ws.load` maps from a file's `solref` and `solimp`. False: these geoms
-        are near-rigid, in all contact (docs/mjcf.md). Stiffness that is given is kept. Default: False where steps
-        resolve impacts, which are those of rigid contact, else True.
+        Whether contact has the stiffness that `ws.load` maps from a file's `solref` and `solimp`. False: geoms with
+        such a stiffness are near-rigid (docs/mjcf.md); a stiffness that was set directly is kept. Default: False if
+        steps resolve impacts (`time_of_impact`), because only impacts of rigid contact are resolved; else True.
     contact_gradient : GradientFromDistance, optional
-        Derivatives see geoms before they touch; motions do not change (docs/gradients_contact.md). Default: None, exact
-        derivatives.
+        Derivatives contain a force between geoms before they touch; motions do not change (docs/gradients_contact.md).
+        Default: None, exact derivatives.
 
     Raises
     ------

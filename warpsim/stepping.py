@@ -62,10 +62,10 @@ class Diagnostics(NamesOfDiagnostics):
     Attributes
     ----------
     iterations : wp.array (worlds,)
-        Iterations of the solver. With `ws.Variational` also evaluations of DRNEA.
+        Iterations of the solver. With `ws.Variational` evaluations of its residual are added.
     momentum_error : wp.array (worlds,)
-        The solver error, certificate e_m (docs/theory.md, §3.3): relative, without unit. With `ws.Variational` also the
-        relative residual of DRNEA; of several trees the worst counts.
+        Relative error e_m of the momentum balance after the solver (docs/theory.md, §3.3), without unit. With
+        `ws.Variational` it includes the relative residual of the root search, of the tree with the largest.
     lag_error : wp.array (worlds,)
         Largest violation of Coulomb's law among the contact points [m/s].
     contacts : wp.array (worlds,)

@@ -92,16 +92,18 @@ class _Settings:
 class PpoSettings(_Settings):
     """Settings of PPO (Schulman et al., 2017), as rsl_rl implements it.
 
+    The signature shows the defaults; a task can have others (`Task.learning`).
+
     Parameters
     ----------
     iterations : int
-        Rounds of `horizon` actions in each world and an update.
+        Number of rounds: `horizon` actions in each world, then an update.
     envs : int
-        Worlds at once.
+        Number of worlds that are simulated at once.
     horizon : int
-        Actions in each world between updates.
+        Number of actions in each world between updates.
     hidden : tuple of int
-        Units of each layer of actor and critic.
+        Number of units in each layer of actor and critic.
     activation : str
         Activation function: elu, gelu, relu, selu, swish or tanh.
     obs_normalization : bool
@@ -113,15 +115,15 @@ class PpoSettings(_Settings):
     learning_rate : float
         Learning rate of Adam; the initial value with an adaptive schedule.
     epochs : int
-        Passes over the data of an update.
+        Number of passes over the data in an update.
     minibatches : int
-        Parts of the data in a pass, each with a gradient step.
+        Number of parts of the data in a pass, each with a gradient step.
     max_grad_norm : float
         Limit of the gradient's norm; inf is none.
     init_std : float
         Initial standard deviation of the actions.
     schedule : str
-        adaptive changes the learning rate toward `desired_kl`; fixed keeps it.
+        adaptive changes the learning rate so that updates have the KL divergence `desired_kl`; fixed keeps it.
     desired_kl : float
         KL divergence of an update that the adaptive schedule aims at.
     clip : float
@@ -152,16 +154,18 @@ class PpoSettings(_Settings):
 class ShacSettings(_Settings):
     """Settings of SHAC (Xu et al., 2022): a policy learns by gradients through the simulator.
 
+    The signature shows the defaults; a task can have others (`Task.learning`).
+
     Parameters
     ----------
     iterations : int
-        Rounds of actions and an update.
+        Number of rounds: `horizon` actions in each world, then an update.
     envs : int
-        Worlds at once.
+        Number of worlds that are simulated at once.
     horizon : int, optional
-        Actions that are differentiated at a time; None: by `horizon_steps`.
+        Number of actions that gradients reach back over; None: from `horizon_steps`.
     hidden : tuple of int
-        Units of each layer of actor and critic.
+        Number of units in each layer of actor and critic.
     activation : str
         Activation function: elu, gelu, relu, selu, swish or tanh.
     obs_normalization : bool
@@ -181,7 +185,8 @@ class ShacSettings(_Settings):
     init_std : float
         Initial standard deviation of the noise on the actor's output.
     horizon_steps : int
-        Physics steps that are differentiated at a time: as many actions as fit, by the task's `decimation`, at least 1.
+        Number of physics steps that gradients reach back over, if `horizon` is None: `horizon` is then this number over
+        the task's `decimation`, rounded down, at least 1.
     critic_learning_rate : float, optional
         Learning rate of the critic's Adam; None: `learning_rate`.
     betas : tuple of float
@@ -189,9 +194,9 @@ class ShacSettings(_Settings):
     target_decay : float
         Weight of the old target critic after an update.
     max_state_gradient : float
-        Limit of a world's gradient with respect to its state, in medians over all worlds; inf is none.
+        Limit of a world's gradient with respect to its state, as a multiple of the median over all worlds; inf is none.
     smoothing : float
-        Softening of contact while learning (`SAP.smoothed`).
+        Softness of contact while learning, the `amount` of `SAP.smoothed`.
 
     Examples
     --------

@@ -57,7 +57,7 @@ LOOK_SECONDS = 0.2  # [s] between two reads of the store for progress
 
 
 class ShardLost(RuntimeError):
-    """Actors were lost so often that a run made no progress. The store stays, and `ws.cluster.resume` continues it."""
+    """Ray's actors were lost so often that a run made no progress. `ws.cluster.resume` continues it."""
 
 
 class Unchanging:
@@ -136,7 +136,8 @@ def rollout(
         The initial state of all worlds, of a simulator with the same options. Default: the model's initial state in
         each of `worlds`.
     controls : array (steps, worlds, nu), RandomControls or callable, optional
-        Controls. A callable gets the state of a shard, and its `state_dict` must not change. Default: none.
+        Controls. A callable gets the state of one actor's worlds and must keep no state of its own: its `state_dict`
+        must not change. Default: none.
     steps : int, optional
         Number of steps, where `controls` is no array.
     mocap : array (steps, worlds, nmocap, 7), optional

@@ -45,7 +45,7 @@ class AboutCentre(typing.NamedTuple):
     wrench : wp.array (worlds, nbody, 6)
         (torque, force) of the last step's contacts [N m, N].
     inertia : wp.array (worlds, nbody, 10)
-        (Ixx Iyy Izz Ixy Ixz Iyz, m (x − c), m) [kg m², kg m, kg].
+        (Ixx Iyy Izz Ixy Ixz Iyz, m (x − c), m), with the body's mass m and center of mass x [kg m², kg m, kg].
     velocity : wp.array (worlds, nbody, 6)
         (angular, linear of the body's point at c) [rad/s, m/s].
     centre : wp.array (worlds, ntree, 4)

@@ -34,7 +34,7 @@ class Jacobians:
     ) -> Linearization:
         """Jacobians of one step with respect to its state and inputs, without a tape.
 
-        Contact features are frozen, as on a tape.
+        The features that touch (vertices, edges and faces) are held fixed, as on a tape.
 
         Parameters
         ----------
@@ -45,13 +45,13 @@ class Jacobians:
         tau : array (worlds, nv), optional
             Generalized forces. Default: zero.
         parameters : sequence of str
-            Physical parameters to differentiate with respect to. The result is in `parameters[name]`.
+            Physical parameters to differentiate with respect to. The result is in `parameters[name]`. Default: none.
         mocap : array (worlds, nmocap, 7), optional
             Poses of the mocap bodies, as in `step`.
         force_jacobian : bool
-            Also fill `tau`, the Jacobian with respect to generalized forces.
+            Whether to fill `tau`, the Jacobian with respect to generalized forces. Default: False.
         mocap_jacobian : bool
-            Also fill `mocap`, the Jacobian with respect to the poses of mocap bodies.
+            Whether to fill `mocap`, the Jacobian with respect to the poses of mocap bodies. Default: False.
         out : Linearization, optional
             The result of an earlier call with the same request. Its arrays are filled, and the launches are replayed
             from a graph.
@@ -100,8 +100,8 @@ class Jacobians:
     ) -> Array:
         """Derivatives of one step along directions (forward mode), without a tape.
 
-        Every direction has shape (worlds, ...), or (directions, worlds, ...) for many at once. One that is not given is
-        zero. One without the axis of directions counts for all of them.
+        Every direction has shape (worlds, ...), or (directions, worlds, ...) for many at once. A direction that is not
+        given is zero. A direction without the axis of directions is used for all of them.
 
         Parameters
         ----------
@@ -141,8 +141,8 @@ class Jacobians:
 
         Notes
         -----
-        The same cases as in `linearize` have a closed form. There one solve with the factor of the step serves the
-        directions alone. Elsewhere the cost is that of `linearize`, whatever the number of directions.
+        The same cases as in `linearize` have a closed form. There the step is factorized once, and each direction costs
+        a solve with this factor. Elsewhere the cost is that of `linearize`, whatever the number of directions.
 
         Examples
         --------

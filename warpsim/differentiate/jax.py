@@ -6,11 +6,12 @@
 XLA calls the simulator with its own buffers (`wp.jax_callable`), on the CPU or on JAX's stream of a GPU. Nothing passes
 through the host. Arrays must be on the simulator's device.
 
-The forward pass leaves nothing for the backward pass, which repeats the rollout on a tape: it costs one forward pass
-more than torch's. Parameters that are not arguments must be the same in both passes, or the backward pass raises.
+The forward pass records nothing. The backward pass therefore repeats the rollout on a tape, which costs one forward
+pass more than with `ws.torch`. Parameters that are not arguments must be the same in both passes, or the backward pass
+raises.
 
-XLA calls the simulator on its own threads. Wait for its results (`block_until_ready`) before you use the simulator
-elsewhere, which raises `RuntimeError` meanwhile.
+XLA calls the simulator on XLA's threads. Wait for the results (`block_until_ready`) before you use the simulator in
+another way: until then such a use raises `RuntimeError`.
 """
 
 import functools
@@ -107,8 +108,9 @@ def rollout(
     Notes
     -----
     It works under `jit`, `grad`, `vjp`, `jvp`, `jacrev`, `jacfwd` and `vmap`. The backward pass repeats the rollout on
-    a tape. Forward mode goes step by step (`Simulator.jvp`). Changes of q are changes of its coordinates; the length of
-    a quaternion has no effect. Float64 needs `jax.config.update("jax_enable_x64", True)`.
+    a tape. Forward mode goes step by step (`Simulator.jvp`). Derivatives with respect to q are those by its
+    coordinates, quaternions included; those along a quaternion's length are 0. Float64 needs
+    `jax.config.update("jax_enable_x64", True)`.
 
     Examples
     --------

@@ -32,7 +32,8 @@ class GradientReport:
     norms : array (steps + 1, worlds)
         ‖∂loss/∂(q, v)‖ of the state after each step, on the device. Row 0 is the initial state.
     flags : array (steps, worlds) of int
-        NONFINITE where a world stood still during that step. No gradient passes through such a step.
+        NONFINITE where a world was not finite in that step and kept its positions and velocities. No gradient passes
+        through such a step.
     steps, worlds : int
         Number of steps and of worlds.
     """

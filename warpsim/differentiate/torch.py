@@ -95,8 +95,8 @@ def rollout(
 
     Notes
     -----
-    Changes of q are changes of its coordinates; the length of a quaternion has no effect. Forward mode goes step by
-    step (`Simulator.jvp`).
+    Derivatives with respect to q are those by its coordinates, quaternions included; those along a quaternion's length
+    are 0. Forward mode goes step by step (`Simulator.jvp`).
 
     Examples
     --------
@@ -175,8 +175,8 @@ def step(sim, q, v, control=None, *, activation=None, mocap=None, parameters: di
 
     Notes
     -----
-    A sequence of calls carries these tensors alone from step to step. The rest of the state is not carried on, for
-    instance `jump` of the variational integrator.
+    A sequence of calls carries only these tensors from step to step. The rest of the state is lost between calls, for
+    instance `memory["jump"]` of the variational integrator.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cameras and lidars on bodies, by ray casting: every pixel of every world in one launch.
 
-As observations they are flat, `(worlds, rows · columns · channels)`. A camera looks along -z of its pose with +y up, as
-in MuJoCo, USD and OpenGL. A lidar's angles are about z of its pose, from x. The pose `FORWARD` makes a camera look
-along x of the body, with z up.
+An image is observed as one flat row per world, `(worlds, rows · columns · channels)`. A camera looks along -z of its
+pose with +y up, as in MuJoCo, USD and OpenGL. A lidar's angles are about z of its pose, from x. The pose `FORWARD`
+makes a camera look along x of the body, with z up.
 """
 
 import math
@@ -90,8 +90,8 @@ class lidar(_Rays):
     channels : int
         Rows. Default: 1.
     horizontal : (float, float)
-        First and last angle of a row about z of the pose, from x [degrees]. A full turn omits its last ray, which would
-        repeat the first. Default: (−180, 180).
+        First and last angle of a row [degrees], about the z axis of the pose and from its x axis. A full turn omits its
+        last ray, which would repeat the first. Default: (−180, 180).
     vertical : (float, float)
         Elevation of the first and of the last row [degrees]. Default: (0, 0).
     pose : array (7,)

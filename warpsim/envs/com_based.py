@@ -68,7 +68,8 @@ def centre_inertia(view):
     Returns
     -------
     array (worlds, nbody, 10)
-        Ixx Iyy Izz Ixy Ixz Iyz [kg m²], m (x − c) [kg m], m [kg], world axes.
+        Ixx Iyy Izz Ixy Ixz Iyz [kg m²], m (x − c) [kg m], m [kg], world axes, with mass m, the body's center of mass x
+        and the tree's c.
 
     Examples
     --------
@@ -90,7 +91,7 @@ def centre_velocity(view):
     Returns
     -------
     array (worlds, nbody, 6)
-        Angular [rad/s], then that of the body's point at the center of mass [m/s], world axes.
+        Angular velocity [rad/s], then the velocity of the body's point at the tree's center of mass [m/s], world axes.
 
     Examples
     --------

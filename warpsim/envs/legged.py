@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Legged robots with servos on flat or rough ground: Unitree's A1, Go1 and G1.
 
-The files come from installed packages (`robot_files.py`) and hold bodies, joints and geoms alone. Servos, armature and
-stances are set here:
+The robots' files come from installed packages and hold only bodies, joints and geoms. This module adds servos, armature
+and stances:
 
 A1   gains as for policies in simulation, 33.5 N m per motor (Unitree's data sheet).
 Go1  23.7 N m and 35.55 N m (knee), rotors of 1.118e-4 kg m² behind gears of 6 and 9 (Unitree's go1.urdf); kp 20 and
      kd 0.5 are the gains with which Margolis and Agrawal (Walk These Ways, 2022) ran policies on the robot.
 G1   effort limits of Unitree's g1_29dof.urdf, the stance of Unitree's configurations for its 29 joints. Armatures are
      rotors' inertias times squared gear ratios, as mjlab gives them: 0.0102, 0.0251 and 0.0036 kg m² for motors of 88,
-     139 and 25 N m; joints driven by two motors have twice as much. Gains are stiffer than Unitree's for training: the
-     ankles, at more than m g h / 2 = 115 N m/rad, let the robot stand by its servos alone.
+     139 and 25 N m; joints driven by two motors have twice as much. Gains are stiffer than Unitree's for training. The
+     ankles' exceed m g h / 2 = 115 N m/rad (mass m, height h), so that the robot stands by its servos alone.
 """
 
 import dataclasses
@@ -80,11 +80,11 @@ class LeggedRobot:
     contacts : str
         Pattern of "body/geom": the geoms that touch the ground.
     feet : tuple of str
-        The bodies that carry the robot.
+        Bodies of the feet, which carry the robot.
     trunk : tuple of str
         Bodies that must not touch the ground.
     legs : tuple of str
-        Patterns of the left and of the right leg's geoms, which touch each other. Default: none.
+        Patterns of the geoms of the left and of the right leg; the two legs can touch each other. Default: none.
     ankle : float
         Height of the feet's frames when they stand [m]. Default: 0.
 

@@ -18,7 +18,8 @@ class MixedEnv(gymnasium.vector.VectorEnv):
     num_envs : int or sequence of int
         Number of worlds of all tasks, divided as evenly as possible, or a number for each task.
     first_world : int
-        Number of the first world, where the environment is one of several parts of a larger one. Default: 0.
+        Index of the first world, if the environment is a part of a larger one. The random numbers of a world depend on
+        its index. Default: 0.
     **options : Any
         Further arguments of `VectorEnv`.
 
@@ -208,7 +209,7 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         Raises
         ------
         ValueError
-            It is anything else. Nothing is written then.
+            `kept` is anything else. Nothing is written then.
 
         Examples
         --------

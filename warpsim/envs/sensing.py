@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Terms of bodies: poses, velocities, inertial units, contact.
 
-Bodies are given by name; frames are "world" or "body" (the body's own axes). An inertial unit measures as a real one
-does: angular velocity, and acceleration minus gravity, in its own axes.
+Bodies are given by name; frames are "world" or "body" (the body's own axes). An inertial unit measures angular
+velocity, and acceleration minus gravity, in its own axes, as a real one does.
 """
 
 import numpy as np
@@ -278,7 +278,7 @@ def touches(*bodies: str, above: float = 1.0):
     *bodies : str
         Names of the n bodies.
     above : float
-        A body touches if its net contact force in the last physics step exceeds this [N]. Default: 1.
+        Force above which a body counts as touching: its net contact force in the last physics step [N]. Default: 1.
 
     Returns
     -------
@@ -303,7 +303,7 @@ def touches(*bodies: str, above: float = 1.0):
 class sensor(Term):
     """Observation: values of the model's sensors, concatenated (docs/sensors.md).
 
-    Sensors of accelerations and forces are of the last physics step, and 0 where an episode begins.
+    Sensors of accelerations and forces read the last physics step, and 0 where an episode begins.
 
     Parameters
     ----------
@@ -345,18 +345,18 @@ class sensor(Term):
 
 
 class air_time(Term):
-    """Reward: air time of the feet that touch the ground in this action, Σ (t − wanted) over these feet, (worlds,) [s].
+    """Reward: Σ (t − wanted) over the feet that land in this action, where t is a foot's air time, (worlds,) [s].
 
-    t is the time since a foot's last contact.
+    The air time is the time since the foot's last contact.
 
     Parameters
     ----------
     *bodies : str
         Names of the feet's bodies.
     wanted : float
-        Air time from which on a step is rewarded [s]. Default: 0.
+        Air time above which a landing is rewarded, and below which it is penalized [s]. Default: 0.
     above : float
-        A foot touches if its net contact force exceeds this [N]. Default: 1.
+        Net contact force above which a foot counts as touching [N]. Default: 1.
 
     Examples
     --------
@@ -390,7 +390,7 @@ class air_time(Term):
 class imu(Term):
     """Observation: an inertial unit on a body, (worlds, 6).
 
-    It measures angular velocity [rad/s] and acceleration minus gravity [m/s²], both in its own axes.
+    It measures angular velocity [rad/s], then acceleration minus gravity [m/s²], both in its own axes.
 
     Parameters
     ----------

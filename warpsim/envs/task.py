@@ -70,7 +70,8 @@ class Task:
     observations : dict of str to term
         Terms of (worlds,) or (worlds, n), concatenated in this order.
     critic_observations : dict of str to term
-        What the critic sees in place of `observations`, such as what a robot cannot measure. Given in `info["critic"]`.
+        Terms that the critic sees in place of `observations`, such as quantities that a robot cannot measure.
+        Environments return them in `info["critic"]`.
     symmetry : dict of str to rule
         By name of an observation, or "actions": how a left-right reflection maps it (`ws.envs.symmetry`).
     rewards : dict of str to term or (float, term)
@@ -81,7 +82,7 @@ class Task:
         Terms of booleans (worlds,). An episode succeeds where all hold at its end. Evaluations report the share of
         episodes that do.
     commands : dict of str to command
-        What the robot is asked to do, such as `ws.envs.terms.uniform_command`.
+        Commands that the robot shall follow, such as `ws.envs.terms.uniform_command`.
     starts : tuple of terms
         Terms that change the initial state of episodes (`start_noise`, …).
     events : tuple of terms

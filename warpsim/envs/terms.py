@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Terms that tasks are made of. Any function of a `View` is a term.
 
-A term with a state is an object with `bind(view)`, called once, and `reset(view, mask)`, called where episodes begin.
+A term with a state is a `Term`: it has `bind(view)`, called once, and `reset(view, mask)`, called where episodes begin.
 """
 
 import copy
@@ -49,8 +49,8 @@ class Term:
     def first(self, view) -> bool:
         """Whether this is the first call for this action.
 
-        Terms are called again for all worlds where some begin an episode. For an actuator with `actuation="physics"` it
-        is the first call for this physics step.
+        When some worlds begin an episode, terms are called a second time, for all worlds. For an actuator with
+        `actuation="physics"` it is the first call for this physics step.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ def velocities(*joints):
 
 
 def last_action(s):
-    """Observation: the action of this step, which the next policy sees as the last one.
+    """Observation: the action of this step. The policy sees it before its next action.
 
     Parameters
     ----------
@@ -224,11 +224,11 @@ class noisy(Term):
     term : term
         The term. Its shape stays.
     uniform : float
-        Each step adds noise, uniform in ± this. Default: 0.
+        Each observation adds noise, uniform in ± `uniform`. Default: 0.
     normal : float
-        Each step adds normal noise of this standard deviation. Default: 0.
+        Each observation adds normal noise with this standard deviation. Default: 0.
     bias : float
-        Each episode adds a constant, uniform in ± this. Default: 0.
+        Each episode adds a constant, uniform in ± `bias`. Default: 0.
 
     Examples
     --------
@@ -463,9 +463,9 @@ class start_noise(Term):
     Parameters
     ----------
     q : float
-        Uniform in ± q. Default: 0.
+        Noise of the positions, uniform in ± q [m, rad]. Default: 0.
     v : float
-        Uniform in ± v. Default: 0.
+        Noise of the velocities, uniform in ± v [m/s, rad/s]. Default: 0.
     normal : bool or str
         Whether `q` and `v` are standard deviations of normal noise: True, False (default), "q" for q alone, or "v" for
         v alone.
@@ -582,7 +582,7 @@ class uniform_command(Term):
 class widening_command(uniform_command):
     """Command: a `uniform_command` whose range widens with success, in each world by itself.
 
-    The range is the middle of [low, high) ± a share of its half width, at most 1.
+    The range is the middle of [low, high) ± a share of its half width. The share changes with success, up to 1.
 
     Parameters
     ----------
@@ -596,13 +596,13 @@ class widening_command(uniform_command):
         A term of (worlds,) between 0 and 1, such as a tracking reward. Its mean is taken over the `every` actions of a
         command.
     first : float
-        The share at first. It does not fall below. Default: 0.3.
+        The share at the beginning, and its least value. Default: 0.3.
     step : float
         How much the share grows or shrinks at a time. Default: 0.1.
     above : float
         The share grows where the mean success is above this. Default: 0.8.
     below : float
-        The share shrinks where the mean success is below this, as where the robot falls early. Default: 0.4.
+        The share shrinks where the mean success is below this, for example because the robot falls early. Default: 0.4.
 
     Examples
     --------
@@ -720,7 +720,7 @@ class delayed(late):
 
 
 class first_order(Term):
-    """Actuator: controls that follow actions with a time constant, u' = (a − u)/τ, from 0.
+    """Actuator: controls u that follow actions a with a time constant τ, u' = (a − u)/τ, from u = 0.
 
     Parameters
     ----------
@@ -759,14 +759,15 @@ class first_order(Term):
 class dc_motor(Term):
     """Actuator: a DC motor, whose available torque falls with speed.
 
-    |u| ≤ stall (1 − v/free) in the direction of motion, and |u| ≤ stall against it.
+    A control u in the direction of the joint's motion is limited to `stall_torque` (1 − speed/`free_speed`), one
+    against it to `stall_torque`.
 
     Parameters
     ----------
     stall_torque : float or array (actions,)
         Largest control at rest, in units of control.
     free_speed : float or array (actions,)
-        Speed without torque [rad/s, m/s].
+        Speed at which no torque is left [rad/s, m/s].
     joints : sequence of str
         The joints that the actuators drive, in the order of the actuators. Default: from the model.
 
@@ -820,7 +821,7 @@ class dc_motor(Term):
 
 
 class actuator_network(late):
-    """Actuator: torques of motors from a network of what joints did.
+    """Actuator: torques of motors from a neural network that sees the recent motion of the joints.
 
     The action is the target position of each joint [rad or m]; `scaled` before it turns other actions into targets. For
     each joint the network sees position errors (target minus position) and velocities `lags` evaluations ago, errors
@@ -834,7 +835,8 @@ class actuator_network(late):
     joints : sequence of str
         The joints that the actions drive, in order. Default: those of the actuators.
     lags : sequence of int
-        Ages in evaluations: actions, or with `actuation="physics"` physics steps. Default: 0, 1 and 2.
+        Ages of the errors and velocities that the network sees, counted in actions, or with `actuation="physics"` in
+        physics steps. Default: 0, 1 and 2.
     position_scale : float
         Factor of the position errors that the network sees. Default: 1.
     velocity_scale : float
@@ -854,7 +856,7 @@ class actuator_network(late):
     Hwangbo et al., "Learning agile and dynamic motor skills for legged robots", 2019, eq. 2. The network is evaluated
     once per action, and its torque is held for the action. With the task's `actuation = "physics"` it is evaluated in
     each physics step: networks of real drives expect the rate of their data, such as 200 to 1,000 Hz. Where an episode
-    begins, the past is as the present.
+    begins, the first values stand for the earlier ones.
 
     Examples
     --------
@@ -1173,7 +1175,7 @@ class every(_Timed):
 class push(_Timed):
     """Event: add random jumps to the velocities of a joint.
 
-    Each velocity jumps independently, uniformly in ± `velocity`. It needs an environment without gradients.
+    Each velocity jumps independently, uniformly in ± `velocity`. An environment with gradients refuses this event.
 
     Parameters
     ----------
@@ -1224,7 +1226,7 @@ class push(_Timed):
 
 
 def indices(values):
-    """Turn floats of a framework into whole numbers, for use as indices.
+    """Turn floats into whole numbers of the same framework (NumPy, Torch or JAX), for use as indices.
 
     Parameters
     ----------

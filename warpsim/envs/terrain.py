@@ -189,7 +189,7 @@ class height_scan(Term):
     body : str
         Name of the body.
     points : array (points, 2)
-        Distances forward and to the left of the body [m]. They turn with its heading.
+        Positions relative to the body [m]: forward and to the left. They turn with its heading.
     ground : str
         Name of the height field's geom, fixed to the world and level. Default: "ground".
 
@@ -339,9 +339,9 @@ class start_on(Term):
 class start_by_level(start_on):
     """Start: begin episodes on ground that becomes harder with success.
 
-    World i always has kind i mod the number of kinds, and begins at level 0. After an episode in which its free joint
-    came farther than `up` from where it began it goes up a level; nearer than `down` it goes down. Beyond the hardest
-    level, a random one follows.
+    World i always has kind i mod the number of kinds, and begins at level 0. If its free joint ends an episode farther
+    than `up` from its initial position, the world goes up a level; if nearer than `down`, it goes down. After the
+    hardest level a random one follows.
 
     Parameters
     ----------

@@ -62,7 +62,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
     seed : int
         Seed until `reset(seed=…)`. Random numbers are keyed by (seed, world, episode, step). Default: 0.
     first_world : int
-        Number of the first world, where the environment is one of several parts of a larger one. Default: 0.
+        Index of the first world, if the environment is a part of a larger one. The random numbers of a world depend on
+        its index. Default: 0.
     device : str, optional
         Name of a Warp device. Default: as in `ws.Simulator`.
     threads : int, optional
@@ -73,7 +74,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         With `array="torch"`: observations and rewards carry gradients with respect to actions, back to the last
         `detach`. Default: False.
     render_mode : None
-        Nothing else is possible: show a `Trajectory` of the states (`warpsim play`).
+        Only None is allowed. `warpsim play` shows a policy in its task.
     **changes : Any
         Attributes that change the task: `decimation=2`, `solver=ws.MuJoCo()`.
 
@@ -95,10 +96,11 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     Notes
     -----
-    A world whose reward, observation or state is not finite ends its episode with reward 0, and counts in `faults`. The
-    other worlds are not affected. Non-finite entries of its last observation become 0, and that action has no gradient.
-    Actions are clamped to the bounds of the action space, and counted in `clipped`; rewards see the actions as given.
-    `info["reward_<name>"]` has each reward, and `info["critic"]` the task's `critic_observations`. docs/envs.md
+    A world whose reward, observation or state is not finite ends its episode with reward 0, and `faults` counts it.
+    Non-finite entries of its last observation become 0, and its last action has no gradient. The other worlds are not
+    affected. Actions are clamped to the bounds of the action space, and `clipped` counts them; rewards see the actions
+    as given. `info["reward_<name>"]` has each reward, and `info["critic"]` the task's `critic_observations`.
+    docs/envs.md
 
     Examples
     --------
@@ -234,7 +236,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     @property
     def gradient_faults(self) -> np.ndarray:
-        """Number of non-finite gradients by each world's state or action, which became 0: array (num_envs,)."""
+        """Number of non-finite gradients of each world that were replaced by 0: array (num_envs,)."""
         found = self.view.gradient_faults
         return np.zeros(self.num_envs, np.int64) if found is None else np.array(self.arrays.host(found), np.int64)
 
@@ -324,7 +326,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         ResetNeeded
             `reset` was not called before.
         ValueError
-            The actions have another shape, or a term returns what it may not.
+            The actions have another shape, or a term returns an array of a wrong shape or dtype.
 
         Examples
         --------
@@ -499,7 +501,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         Raises
         ------
         ValueError
-            It is anything else. Nothing is written then.
+            `kept` is anything else. Nothing is written then.
 
         Examples
         --------

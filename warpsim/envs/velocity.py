@@ -2,8 +2,8 @@
 """Legged robots follow commanded velocities (vx, vy, yaw rate), on flat and on rough ground.
 
 Actions are offsets of joint targets from the stance; servos hold them. Rewards follow massively parallel locomotion
-(Rudin et al., 2022): tracking by exp(-e²/σ), minus penalties for restless motion, per second of the episode. Bipeds
-step to a clock (Siekmann et al., 2021, in the simple form of Unitree's training of G1).
+(Rudin et al., 2022): exp(-e²/σ) of the velocity error e with a scale σ, minus penalties for restless motion, per second
+of the episode. Bipeds step to a clock (Siekmann et al., 2021, in the simple form of Unitree's training of G1).
 """
 
 import math
@@ -47,8 +47,9 @@ SLOW = ((-0.5, -0.3, -0.5), (1.0, 0.3, 0.5))
 class VelocityTracking(Task):
     """Base class of tasks in which a `LeggedRobot` follows commanded velocities (vx, vy, yaw rate) [m/s, rad/s].
 
-    A subclass names the robot as `class Mine(VelocityTracking, robot=…)`, with `rough=True` for rough ground, and
-    `most`, the least and the greatest command. On rough ground episodes begin on harder ground with success.
+    A subclass names its robot as `class Mine(VelocityTracking, robot=…)`. Two more arguments are optional: `most`, the
+    least and the greatest command, and `rough=True` for rough ground. On rough ground, worlds that succeed begin their
+    next episode on a harder patch.
 
     Parameters
     ----------
@@ -57,8 +58,8 @@ class VelocityTracking(Task):
 
     Notes
     -----
-    Actions are offsets of joint targets from the stance, 0.25 rad times actions in ± 4; servos hold them. Rewards
-    follow Rudin et al. 2022.
+    An action in ± 4 times 0.25 rad is the offset of a joint's target angle from the stance; servos hold the targets.
+    Rewards follow Rudin et al. 2022.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def _symmetry(robot, rough: bool) -> dict:
 
 
 def held(robot):
-    """Actuator: controls of all servos, those of the policy and then the stance of the others.
+    """Actuator: targets of all servos, first those that the policy moves, then the stance of the others.
 
     Parameters
     ----------

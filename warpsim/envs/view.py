@@ -47,7 +47,7 @@ class View(NamesOfView):
     period : float
         Time between evaluations of actuators [s].
     sim, model, state : Simulator, Model, State
-        Those of the environment.
+        Simulator, model and state of the environment.
     models : list of Model
         The models that worlds take in turn.
     worlds : int
@@ -182,7 +182,8 @@ class View(NamesOfView):
 
         Notes
         -----
-        A launch from Python takes as much time as computing some thousand entries.
+        A kernel launch from Python takes as much time as computing some thousand entries of an array. A replay saves
+        it.
 
         Examples
         --------
@@ -274,7 +275,7 @@ class View(NamesOfView):
         return arrays
 
     def restarted(self, mask) -> None:
-        """Forget what was computed of worlds that have been reset.
+        """Discard the cached quantities of worlds that have been reset. The environment calls it.
 
         Parameters
         ----------
@@ -322,7 +323,7 @@ class View(NamesOfView):
         self.moved()
 
     def moved(self) -> None:
-        """Forget what was computed of the last state."""
+        """Discard the cached quantities of the last state. The environment calls it after a step."""
         self._cache.clear()
         self._known.clear()
 
@@ -332,7 +333,7 @@ class View(NamesOfView):
         return self._cache[name]
 
     def constant(self, name, make):
-        """Keep the result of a function, such as a table of the model that a term reads in every step.
+        """Compute a value once and keep it, such as a table of the model that a term reads in every step.
 
         Parameters
         ----------
@@ -360,7 +361,7 @@ class View(NamesOfView):
     # random numbers of this step, keyed by (seed, world, episode, step, draw) -----------------------------------------
 
     def draw(self) -> int:
-        """A number for the draws of one term, to give to `uniform` and `normal`; each call returns another int."""
+        """A new index of draws, an int that a term keeps and gives to `uniform` and `normal`."""
         self.draws += 1
         return self.draws - 1
 
@@ -376,7 +377,7 @@ class View(NamesOfView):
         high : float or array (columns,)
             Upper bound. Default: 1.
         draw : int
-            Number of the draw, from `draw()`. The same number gives the same random numbers in one step. Default: 0.
+            Index of the draw, from `draw()`. The same index gives the same random numbers within one step. Default: 0.
         of_episode : bool
             Whether the numbers are those of the episode's first step. Default: False.
 
@@ -407,7 +408,7 @@ class View(NamesOfView):
         deviation : float or array (columns,)
             Standard deviation. Default: 1.
         draw : int
-            Number of the draw, from `draw()`. Default: 0.
+            Index of the draw, from `draw()`. Default: 0.
 
         Returns
         -------
@@ -573,7 +574,7 @@ class View(NamesOfView):
     def contact_wrench(self):
         """Contact torque about each body's COM [N m], then force [N], world axes: array (worlds, nbody, 6).
 
-        It is of the last physics step, and 0 where an episode begins.
+        The wrench is that of the last physics step, and 0 where an episode begins.
         """
         return self._once(
             "contact_wrench",
@@ -606,12 +607,12 @@ class View(NamesOfView):
 
     @property
     def constraint_force(self):
-        """Generalized forces of contacts and constraints. Of `evaluated` alone; without it raises `ValueError`."""
+        """Generalized forces of contacts and constraints (worlds, nv), with MuJoCo's law from `view.evaluated` only."""
         raise ValueError("constraint_force is of MuJoCo's law; make the environment with solver=ws.MuJoCo()")
 
     @property
     def evaluated(self):
-        """With MuJoCo's law a view of the quantities that MuJoCo's `data` has after `mj_step`; else this view."""
+        """With MuJoCo's law, a view of the quantities in MuJoCo's `data` after `mj_step`; else this view."""
         lags = self.sim.solver.mujoco_law and not self.differentiable
         return self._once("evaluated", lambda: Evaluated(self)) if lags else self
 

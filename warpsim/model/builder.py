@@ -430,7 +430,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         density : float
             Density [kg/m³], for bodies without a `mass` of their own. Default: 1000.
         friction : float
-            Coulomb friction. Default: 1.
+            Coefficient of Coulomb friction. Default: 1.
         stiffness : float
             Contact stiffness [N/m]; inf (default) is near-rigid.
         dissipation_time : float, optional
@@ -439,7 +439,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             Coefficient of restitution from 0 (default) to 1, read by `SAP` and `LCP`; see `time_of_impact` of
             `ws.Simulator`.
         hertz_modulus : float
-            E* of a sphere [Pa], for `Compliant` contact: its force is E* sqrt(r d³) at depth d. Default: 0, none.
+            Hertz modulus E* of a sphere of radius r [Pa], for `Compliant` contact: its force is E* sqrt(r d³) at depth
+            d [m]. Default: 0, none.
         contype, conaffinity : int
             Contact masks: two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. Default:
             1.
@@ -463,15 +464,15 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         max_hull_vertices : int
             A mesh touches as its convex hull, simplified to at most this many vertices. Default: 64.
         fluid : bool or array (5,), optional
-            True, or the five coefficients of MuJoCo's `fluidcoef`: the medium acts on the body's geoms as ellipsoids,
-            instead of on the body as a box.
+            True, or the five coefficients of MuJoCo's `fluidcoef`: the medium acts on the body's geoms as ellipsoids.
+            Default: it acts on the body as a box.
         torsional_friction, rolling_friction : float
             Largest moment about the normal, and about the tangents, over the normal force [m]. Default: 0.005, 0.0001.
         margin : float
             Point contact acts where two geoms are nearer than the sum of their margins [m]; they rest that far apart.
             Default: 0.
         material : VisualMaterial, optional
-            How the geom looks besides its color.
+            How the geom looks besides its color. Default: none.
         friction_dynamic, friction_velocity : float, optional
             Stribeck's law: friction falls from `friction` μ_s at rest to μ_d + (μ_s − μ_d) exp(−(v/v_s)²) at sliding
             speed v, with μ_d = `friction_dynamic` and v_s = `friction_velocity` [m/s]. Default: friction does not
@@ -479,9 +480,9 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         solref, solimp, solmix : array (2,), array (5,), float
             MuJoCo's law of contact, read by `ws.MuJoCo()`. Default: MuJoCo's.
         surfacevel : array (6,)
-            Of the surface, in the geom's axes: velocity [m/s] and angular velocity about the origin [rad/s]. The
-            surface moves so, the geom does not: a belt, a treadmill, a turntable. Friction carries what touches it.
-            Default: 0.
+            Velocity of the surface [m/s] and its angular velocity about the geom's origin [rad/s], in the geom's axes.
+            The surface moves, the geom does not: a belt, a treadmill, a turntable. Friction carries the bodies that
+            touch it. Default: 0.
         gap : float
             With `ws.MuJoCo()` adhesion actuators also pull at contacts up to this much beyond the margin [m]. Default:
             0.
@@ -726,7 +727,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             "screw" (five rows) leaves one degree of freedom: rotation about z with `pitch` along z per turn [m];
             positive is right-handed.
         stiffness : float or array (2,)
-            [N/m], or ([N/m], [N m/rad]) for a kind that also holds angles; inf (default) is near-rigid.
+            Stiffness [N/m], or ([N/m], [N m/rad]) for a kind that also holds angles; inf (default) is near-rigid.
         dissipation_time : float, optional
             Damping over stiffness [s]. Default: critical damping.
         active : bool
@@ -734,7 +735,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         solref, solimp : array (2,), array (5,)
             MuJoCo's law, read by `ws.MuJoCo()`. Default: MuJoCo's.
         torquescale : float
-            Weighs the angles of a weld in MuJoCo's law [m]. Default: 1.
+            Length that weighs the angles of a weld in MuJoCo's law [m]. Default: 1.
 
         Returns
         -------
@@ -846,7 +847,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         muscle : Muscle, optional
             The curves of a muscle, for "muscle".
         group : int
-            A number kept in `model.actuator_group`. Default: 0.
+            Group of the actuator in MJCF, kept in `model.actuator_group`; the simulator does not use it. Default: 0.
 
         Returns
         -------
@@ -1059,7 +1060,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         cutoff : float
             Values beyond it are clamped; 0 (default): no cutoff.
         datatype : str, optional
-            For files that give a data type of their own.
+            Data type of a file that differs from that of the kind, kept in `model.sensor_datatype`. Default: that of
+            the kind.
         **options
             `field` (3,) of a magnetometer; `data` of a rangefinder; `focal` (2,) [pixels] of a camprojection; `margin`
             of joint and tendon limits; `data`, `reduce` and `num` of contact; `frames` (2 quaternions) of "inertia".
@@ -1175,8 +1177,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         geom_a, geom_b : int or str
             The geoms.
         friction : float or array (2,)
-            Coulomb friction. Two values are those of the two tangents of the contact frame, which `ws.MuJoCo()` alone
-            has.
+            Coefficient of Coulomb friction. Two values hold for the two tangents of the contact frame; only
+            `ws.MuJoCo()` accepts them.
         condim : int
             1, 3 (default), 4 or 6, as in `add_geom`.
         torsional_friction : float
@@ -1238,12 +1240,13 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         prefix : str
             Put before all names of `other`. Default: nothing.
         parent : int or str
-            The root bodies of `other` hang on it; −1 (default) is the world. It carries the geoms, sites, cameras,
-            constraints and excluded contacts of the world of `other`. Below a body (not the world) mocap bodies are
-            refused.
+            Body that the root bodies of `other` hang on; −1 (default) is the world. It carries the geoms, sites,
+            cameras, constraints and excluded contacts of the world of `other`. Below a body (not the world) mocap
+            bodies are refused.
         free : str, optional
-            What to do below a body with a body that has a free joint, which cannot hang on another body. "weld" fixes
-            it; "keep" leaves it free in the world, with its initial pose at the placed frame. Default: raise.
+            What to do with a body of `other` that has a free joint, if `parent` is a body: a free body cannot hang on
+            another. "weld" fixes it to `parent`; "keep" leaves it free in the world, with its initial pose in the
+            placed frame. Default: raise `ModelError`.
 
         Returns
         -------

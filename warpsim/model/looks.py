@@ -128,8 +128,8 @@ class VisualMaterial:
     texture : Texture, optional
         An image, multiplied by `rgba`. Default: none.
     repeat : (float, float)
-        How often the image repeats in x and y on a geom, or per meter of half its size if `uniform`, as MuJoCo's
-        `texrepeat` and `texuniform` (docs/usd_export.md). Default: (1, 1).
+        Number of repetitions of the image in x and y over a geom. With `uniform`: per meter of half the geom's size.
+        They are MuJoCo's `texrepeat` and `texuniform` (docs/usd_export.md). Default: (1, 1).
     uniform : bool
         Whether `repeat` counts per meter. Default: False.
     emission, specular, shininess, reflectance : float

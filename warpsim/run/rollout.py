@@ -174,28 +174,30 @@ class Rollouts:
         steps : int, optional
             Number of steps. Required unless `controls` is an array; then its length is the default.
         mocap : array (steps, worlds, nmocap, 7), optional
-            Poses of the mocap bodies in each step, as in `step`.
+            Poses of the mocap bodies in each step, as in `step`. Default: those of `state`.
         substeps : int
-            Parts of each step, as in `step`.
+            Number of equal parts in which a step is taken, as in `step`. Default: 1.
         every : int
             Record every `every`-th step only: `steps // every + 1` rows. Default: 1.
         progress : bool or callable, optional
-            True shows a progress bar. A callable is called with the number of each step.
+            True shows a progress bar. A callable is called with the number of each step. Default: none.
         checkpoint_every : int, optional
-            Under a tape, keep the state of every n-th step and compute the others again in the backward pass. Memory is
-            O(steps/n + n) states beside the rows; the time is that of one more forward pass; the bits are the same.
+            Under a tape, keep the state of every n-th step and compute the others again in the backward pass. This
+            takes memory for O(steps/n + n) states besides the recorded rows, and the time of one more forward pass.
+            Gradients have the same bits. Default: keep the states of all steps.
         gradient_norms : bool
-            Under a tape, report gradient norms per step and world in `trajectory.gradients`.
+            Whether to report gradient norms per step and world in `trajectory.gradients`, under a tape. Default: False.
         keep : "device", optional
-            The rows stay on the device, as arrays to compute with there: CuPy on CUDA (extra `gpu`), NumPy on the CPU.
-            They share memory with Warp's, and have no gradients. Default: Warp arrays, on the device as well.
+            "device" gives the rows as arrays that can be computed with on the device: CuPy on CUDA (extra `gpu`), NumPy
+            on the CPU. They have no gradients. Default: Warp arrays, also on the device.
         store : str, optional
             Path, or URL of fsspec, of a Zarr store to write while simulating. The trajectory then reads from there.
             `ws.resume(store)` continues an interrupted rollout with the same bits (docs/stores.md); a policy needs a
             `state_dict` for that.
         half : bool
-            Positions, velocities, activations and mocap poses in the store are rounded to half precision, and so are
-            half as large: relative error 5e-4, largest number 65504 (docs/stores.md). `ws.resume` keeps its bits.
+            Whether the store rounds positions, velocities, activations and mocap poses to half precision, which takes
+            half the space: relative error 5e-4, largest number 65504 (docs/stores.md). A resumed run still has the same
+            bits. Default: False.
 
         Returns
         -------

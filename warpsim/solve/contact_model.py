@@ -62,7 +62,7 @@ class ContactModel:
         return dataclasses.replace(self.regularisation, approximation="convex", supported_load=None)
 
     def relative_tolerance(self, dtype: str) -> float:
-        """The tolerance in use for "float32" or "float64"."""
+        """The tolerance that a simulator of `dtype` "float32" or "float64" uses."""
         return self.regularisation.relative_tolerance(dtype)
 
     def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
@@ -74,7 +74,7 @@ class ContactModel:
         return self.workspace(*size, options=self, **keywords)
 
     def make_law(self, dynamics: Any, collision: Any) -> Any:
-        """The law that computes R, v̂ and μ of contacts from their material."""
+        """Make the law that gives contacts their regularization R, velocity v̂ and friction μ. `Simulator` calls it."""
         return ContactLaw(self.regularisation, dynamics, collision)
 
     def solver_options(self, model: Model) -> dict[str, Any]:

@@ -37,11 +37,14 @@ class MuJoCo(ContactModel):
     cone : str, optional
         Friction cone, "pyramidal" or "elliptic". Default: the file's option.
     impratio : float, optional
-        Ratio of frictional to normal impedance. Default: the file's option, which is also a parameter of the worlds.
+        Ratio of frictional to normal impedance. Default: the file's option, which `sim.parameters["impratio"]` varies
+        per world.
     iterations : int
         Newton steps before a world is returned with its best iterate and the flag NOT_CONVERGED. Default: 100.
     tolerance : float, optional
-        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). Default: 1e-8 in float64, 1e-5 in float32.
+        The solver stops when ‖D∇ℓ‖ ≤ tolerance · max(‖D p‖, ‖D j_c‖): ∇ℓ is the gradient of its cost, p = A v the
+        momentum with its matrix A, j_c the generalized impulse of contact and D = diag(A)^(−1/2). Default: 1e-8 in
+        float64, 1e-5 in float32.
 
     Raises
     ------
@@ -88,7 +91,7 @@ class MuJoCo(ContactModel):
         return SAP(tolerance=self.tolerance, max_iterations=self.iterations, approximation="convex")
 
     def relative_tolerance(self, dtype: str) -> float:
-        """The tolerance in use for "float32" or "float64"."""
+        """The tolerance that a simulator of `dtype` "float32" or "float64" uses."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
     def refuse(self, model: Model, integrator: Any, dtype: str, requires_grad: bool) -> str | None:
@@ -122,7 +125,7 @@ class MuJoCo(ContactModel):
         return found
 
     def check_parameter(self, parameters: Parameters, name: str, values: np.ndarray) -> None:
-        """See `ContactModel`. Tables of the step hold some numbers of pairs with friction of their own."""
+        """Raise `ValueError` if MuJoCo's law cannot use `values` assigned to a parameter."""
         if name != "pair_own_friction":
             return
         model = parameters.model
@@ -137,7 +140,7 @@ class MuJoCo(ContactModel):
             )
 
     def cone_of(self, model: Model) -> str:
-        """The friction cone in use."""
+        """The friction cone in use, "pyramidal" or "elliptic"."""
         return model.mujoco.cone if self.cone is None else self.cone
 
     def solver_options(self, model: Model) -> dict[str, Any]:
@@ -146,12 +149,12 @@ class MuJoCo(ContactModel):
         return {"shaped": True} if shaped else {}
 
     def make_solver(self, *size: Any, wide: bool = False, dtype: str, **keywords: Any) -> Any:
-        """The workspace for steps."""
+        """Make the solver and its arrays. `Simulator` calls it."""
         options = dataclasses.replace(self.regularisation, tolerance=self.relative_tolerance(dtype))
         return SAPSolver(*size, options=options, dtype=dtype, **keywords)
 
     def make_law(self, dynamics: Any, collision: Any) -> Any:
-        """The law that computes R, v̂ and μ of contacts."""
+        """Make the law of contact: regularization R, reference velocity v̂ and friction μ. `Simulator` calls it."""
         return MuJoCoLaw(self, dynamics, collision)
 
 

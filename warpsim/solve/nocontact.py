@@ -39,9 +39,9 @@ class NoContact(ContactModel):
         return self.limits
 
     def make_solver(self, *size: Any, **keywords: Any) -> Any:
-        """The workspace for steps."""
+        """Make the solver and its arrays. `Simulator` calls it."""
         return self.limits.make_solver(*size, **keywords)
 
     def make_law(self, dynamics: Any, collision: Any) -> Any:
-        """The law that computes R, v̂ and μ of contacts from their material."""
+        """Make the law that gives contacts their regularization R, velocity v̂ and friction μ. `Simulator` calls it."""
         return self.limits.make_law(dynamics, collision)

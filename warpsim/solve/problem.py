@@ -73,8 +73,8 @@ class ContactProblem:
     -----
     The problem: find v and γ with A (v − v*) = Jᵀγ, where the impulse γ_i is the projection P(−R_i⁻¹ (J_i v − v̂_i))
     onto the friction cone of contact i (Castro, Permenter and Han 2022; docs/theory.md, §3.1). This law is convex: a
-    contact that slides at v_t parts at μ‖v_t‖. The step of a simulator corrects that, unless its solver has
-    `approximation="convex"`.
+    contact that slides at the speed ‖v_t‖ separates at the speed μ‖v_t‖. The step of a simulator corrects that, unless
+    its solver has `approximation="convex"`.
 
     Examples
     --------
@@ -272,13 +272,13 @@ def solve_contact(
     Raises
     ------
     ValueError
-        The solver does not solve a single convex problem: only `ws.SAP` without Coulomb's law
-        (`approximation="lagged"`) and without `supported_load`, and `ws.Compliant`, do.
+        The solver cannot solve a single convex problem. `ws.Compliant()` can, and `ws.SAP()` unless it has
+        `approximation="lagged"` or `supported_load=True`.
 
     Notes
     -----
-    The problem is checked and copied on the host. Inside a simulation use `ws.Simulator`. `R` and `v_hat` that the
-    problem lacks are computed from `phi` and `dt` by SAP's rule (docs/theory.md, §3.1).
+    The problem is checked and copied on the host. Inside a simulation use `ws.Simulator`. If the problem lacks `R` and
+    `v_hat`, they are computed from `phi` and `dt` by SAP's rule (docs/theory.md, §3.1).
 
     Examples
     --------

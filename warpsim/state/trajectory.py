@@ -56,7 +56,8 @@ class Trajectory(NamesOfTrajectory):
     mocap : array (T + 1, worlds, nmocap, 7), optional
         Poses of the mocap bodies. Default: those of the model.
     undrawn : tuple of str
-        Parameters that shape or place geoms and differed from the model's. Pictures would show the model's.
+        Names of the parameters that shape or place geoms and differed from the model's values. Pictures show the
+        model's values.
 
     Raises
     ------
@@ -204,9 +205,10 @@ class Trajectory(NamesOfTrajectory):
         names : sequence of str, optional
             The diagnostics. Default: all that were recorded.
         quantiles : array (k,)
-            Numbers from 0 to 1; interpolated as by `numpy.quantile`.
+            Numbers from 0 to 1; interpolated as by `numpy.quantile`. Default: (0.5, 0.99).
         per_world : bool
-            Statistics of each world over its steps, as arrays whose last axis is (worlds,).
+            Whether statistics are those of each world over its steps, as arrays whose last axis is (worlds,). Default:
+            False.
 
         Returns
         -------
@@ -294,8 +296,8 @@ class Trajectory(NamesOfTrajectory):
             The folder to write, or a URL of fsspec. A warpsim store that is there is replaced once the new one is
             complete.
         half : bool
-            Write positions, velocities, activations and mocap poses in half precision: relative error 5e-4, largest
-            number 65504 (docs/stores.md). Default: False.
+            Whether to write positions, velocities, activations and mocap poses in half precision: relative error 5e-4,
+            largest number 65504 (docs/stores.md). Default: False.
 
         Raises
         ------
@@ -368,7 +370,8 @@ class Trajectory(NamesOfTrajectory):
         spacing : float, optional
             Distance of the worlds on a grid [m]. Default: from the size of a world.
         patches : bool
-            Draw hydroelastic contact patches as colored meshes, with see-through geoms (docs/hydroelastic.md).
+            Whether to draw hydroelastic contact patches as colored meshes, with see-through geoms
+            (docs/hydroelastic.md). Default: False.
         form : str, optional
             "named": prims of each world's bodies, for any number of worlds, without physics. "instanced": point
             instancers, 20 bytes per body and frame. Default: for one world a tree of named prims with UsdPhysics, for
@@ -377,10 +380,11 @@ class Trajectory(NamesOfTrajectory):
             Makes `path` a folder with value clips of at most this many frames; open its `stage.usda`. Default: one
             file.
         diagnostics : bool
-            Write the recorded diagnostics, flags included, as attributes `warpsim:NAME` of the worlds.
+            Whether to write the recorded diagnostics, flags included, as attributes `warpsim:NAME` of the worlds.
+            Default: False.
         contact_forces : array (steps, worlds, nbody, 3), optional
             The results of `sim.contact_force()` after each step [N], written as attributes or primvars
-            `warpsim:contactForce` of the bodies.
+            `warpsim:contactForce` of the bodies. Default: none.
 
         Raises
         ------
@@ -431,7 +435,8 @@ class Trajectory(NamesOfTrajectory):
         spacing : float, optional
             Distance of the worlds on a grid [m]. Default: from the size of a world.
         patches : bool
-            Draw hydroelastic contact patches as colored meshes, with see-through geoms and a color scale.
+            Whether to draw hydroelastic contact patches as colored meshes, with see-through geoms and a color scale.
+            Default: False.
 
         Raises
         ------
@@ -462,8 +467,8 @@ class Trajectory(NamesOfTrajectory):
     ) -> None:
         """Write an MP4 (H.264) in real time.
 
-        It needs PyAV (`pip install 'warpsim[video]'`). A world whose positions are not finite stays where it was last,
-        with a warning.
+        It needs PyAV (`pip install 'warpsim[video]'`). A world whose positions are not finite is drawn at its last
+        finite positions, with a warning.
 
         Parameters
         ----------

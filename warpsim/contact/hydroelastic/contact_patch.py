@@ -37,15 +37,16 @@ class ContactPatch(typing.NamedTuple):
     stiffness : float
         Stiffness against a motion along the normals [N/m].
     coherence : float
-        |Σ A p n|/Σ A p; 1 if all polygons have the same normal.
+        |Σ A p n|/Σ A p over the polygons, with area A, pressure p and normal n; 1 if all have the same normal.
     depth : float
-        The largest p/E of the softer geom, the compressed share of its half thickness.
+        Largest p/E, with pressure p and modulus E of the softer geom: the share of its half thickness that is
+        compressed.
     elastic_force : array (3,)
         Force of the pressure alone on B [N].
     elastic_moment : array (3,)
         Moment of the pressure alone about `centroid` [N m].
     vertices : list of array (n, 3)
-        Corners of each polygon [m], counter-clockwise about the normal that points into B or into A.
+        Corners of each polygon [m], counter-clockwise about its normal, which points into B or into A.
     pressure : list of array (n,)
         Pressure at these corners [Pa].
     """
@@ -67,9 +68,9 @@ class ContactPatch(typing.NamedTuple):
     def torsion(self) -> float:
         """Torsion capacity ∫ p |y − y_p| dA about the center of pressure y_p [N m].
 
-        It is the moment about the patch's normal that friction of coefficient 1 can hold. The integral is exact. A
-        patch with several normals is projected along the direction of its force; p n then counts with its component
-        along that force.
+        It is the moment about the patch's normal that friction of coefficient 1 can hold. p is the pressure at the
+        point y of the patch. The integral is exact. A patch with several normals is projected along its force; each
+        pressure then counts with its component along that force.
         """
         return torsion_capacity(self.vertices, self.pressure, self.elastic_force)
 

@@ -37,20 +37,21 @@ class Compliant(ContactModel):
     Parameters
     ----------
     tolerance : float, optional
-        Of the relative residual of the quadratic program, which `diagnostics.momentum_error` reports. Default: 1e-11 in
-        float64, flagged only above 1e-9, and 1e-4 in float32.
+        Largest relative residual of the quadratic program, which `diagnostics.momentum_error` reports. Default: 1e-11
+        in float64 (NOT_CONVERGED is raised only above 1e-9) and 1e-4 in float32.
     stiffness : float, optional
-        Of a contact between geoms without stiffness [N/m]. Default: near-rigid, 1e10 N/m, and overlaps recover at the
-        simulator's `recovery_speed`.
+        Stiffness of a contact between geoms without a stiffness of their own [N/m]. Default: near-rigid, 1e10 N/m, and
+        overlaps recover at the simulator's `recovery_speed`.
     tangential_damping : float, optional
-        B_t of friction in stiction [N s/m]; creep is friction force/B_t. Default: 1e6 N/dt.
+        Damping B_t of sticking contacts along the surface [N s/m]: under a friction force f they creep at the speed
+        f/B_t. Default: 1e6 N over the time step.
     jdot : bool
         Whether constraints (welds, joints, couplings) include J̇v, the bend of the path within the step. Gaps then fall
         with dt³ instead of dt², but large steps gain energy. Default: False.
     max_iterations : int
         Factorizations before a world is returned with its best point and the flag NOT_CONVERGED. Default: 40.
     formulation : None
-        An option of earlier versions, which is refused.
+        An option of earlier versions; every value but None is refused.
 
     Raises
     ------
@@ -91,12 +92,12 @@ class Compliant(ContactModel):
             )
 
     def relative_tolerance(self, dtype: str) -> float:
-        """The tolerance in use for "float32" or "float64"."""
+        """The tolerance that a simulator of `dtype` "float32" or "float64" uses."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
     @property
     def contact_stiffness(self) -> float:
-        """K [N/m] of contacts whose geoms give none."""
+        """Stiffness of contacts whose geoms have none of their own [N/m]."""
         return NEAR_RIGID_STIFFNESS if self.stiffness is None else float(self.stiffness)
 
     @property
@@ -106,7 +107,7 @@ class Compliant(ContactModel):
 
     @property
     def heaviest(self) -> float:  # type: ignore[override]
-        """[kg] of a body that sinks 1 cm into near-rigid contact at a single point.
+        """Mass of a body that sinks 1 cm into near-rigid contact at a single point [kg].
 
         Users who give a stiffness must know what it bears.
         """
@@ -117,18 +118,18 @@ class Compliant(ContactModel):
         return self.jdot
 
     def make_law(self, dynamics: Any, collision: Any) -> Any:
-        """The law that computes R, v̂ and μ of contacts from their material."""
+        """Make the law that gives contacts their regularization R, velocity v̂ and friction μ. `Simulator` calls it."""
         return CompliantLaw(self, dynamics, collision)
 
     def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
-        """The workspace for steps."""
+        """Make the solver and its arrays. `Simulator` calls it."""
         return (WideCompliant if keywords["dtype"] == "float32" else CompliantContact)(*size, options=self, **keywords)
 
     def refuse_alone(self) -> None:
         return None
 
     def tangential_regularization(self, h: float) -> float:
-        """R_t = 1/(h B_t) [1/kg] for the step h [s]."""
+        """Regularization of friction in stiction, R_t = 1/(h B_t) [1/kg], for the time step h [s]."""
         return 1.0 / (TANGENTIAL_DAMPING if self.tangential_damping is None else h * self.tangential_damping)
 
 

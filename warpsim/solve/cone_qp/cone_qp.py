@@ -59,7 +59,8 @@ class ConeQPSolution(ShownByShapes):
     duals : array (worlds, m)
         Multipliers of the rows, ≥ 0.
     cone_duals : array (worlds, n)
-        Multipliers of the cones: H x + g = Aᵀ duals + cone_duals; 0 on free variables.
+        Multipliers of the cones, with H x + g = Aᵀ duals + cone_duals in the symbols of `solve_cone_qp`; 0 on free
+        variables.
     iterations : array (worlds,) of int
         Factorizations that the solver took.
     residual : array (worlds,)

@@ -32,19 +32,19 @@ class LCP(ContactModel):
     Parameters
     ----------
     tolerance : float, optional
-        Largest residual of the LCP, relative to the largest velocity of a contact or row that the impulses must
-        change (abs(t − J v*), docs/theory.md, §5.1). Default: 1e-10 in float64, 1e-4 in float32.
+        Largest residual of the LCP, relative to the largest velocity of a contact or row that the impulses must change
+        (docs/theory.md, §5.1). Default: 1e-10 in float64, 1e-4 in float32.
     error_reduction : float
         Fraction of an overlap, 0 to 1, that one step removes, at most at the recovery speed. Default: 0, overlaps stay.
     restitution_threshold : float
-        Contacts that approach more slowly do not bounce, so that bodies come to rest [m/s]. With `time_of_impact` those
-        that would rebound more slowly, and the threshold is at least ¼ g h. Default: 1e-3.
+        Approach speed below which a contact does not bounce, so that bodies come to rest [m/s]. With `time_of_impact`
+        it is a threshold of the rebound speed, and at least ¼ g h, with gravity g and time step h. Default: 1e-3.
     warm_start : bool
         Whether to start from the impulses of the previous step. With `time_of_impact` only the first solve of a step
         does. Default: True.
     saddle_escape : bool
-        Whether gradients treat each contact whose normal impulse the loss wants to be smaller as separating, in worlds
-        where this makes the gradients larger (docs/gradients_limits.md). The motion is the same. Default: False.
+        Whether gradients treat a contact as separating if a smaller normal impulse would lower the loss. This holds in
+        worlds where it makes the gradients larger (docs/gradients_limits.md). The motion is the same. Default: False.
 
     Raises
     ------
@@ -54,8 +54,8 @@ class LCP(ContactModel):
     Notes
     -----
     A world without a solution to the tolerance is flagged NOT_CONVERGED; `diagnostics.momentum_error` has its residual.
-    `diagnostics.iterations` counts factorizations, of the island that took the most. `sim.warm_start_hits` tells where
-    the warm start was right at the first factorization. docs/theory.md, §5.
+    `diagnostics.iterations` counts the factorizations of the island that took the most. `sim.warm_start_hits` tells in
+    which worlds the warm start was right at the first factorization. docs/theory.md, §5.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class LCP(ContactModel):
             checks.flag(getattr(self, name), f"LCP: {name}")
 
     def relative_tolerance(self, dtype: str) -> float:
-        """The tolerance in use for "float32" or "float64"."""
+        """The tolerance that a simulator of `dtype` "float32" or "float64" uses."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
     def refuse(self, model: "Model", integrator: Any, dtype: str, requires_grad: bool) -> str | None:

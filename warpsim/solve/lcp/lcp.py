@@ -78,7 +78,8 @@ class LCPSolution(ShownByShapes):
     x : array (worlds, n)
         The solution.
     residual : array (worlds,)
-        Largest abs(x − mid(l, x − w, u)) relative to the largest abs(b), in variables scaled to a unit diagonal of A.
+        Largest distance of x from the median of (l, x − w, u), relative to the largest abs(b), in variables scaled to a
+        unit diagonal of A. The symbols are those of `solve_lcp`.
     classes : array (worlds, n) of int
         0 separating (x = 0), 1 clamping (w = 0), ±2 at the upper (lower) bound, ±3 tied (at a bound with w = 0).
     factorizations : array (worlds,) of int

@@ -39,27 +39,32 @@ class SAP(ContactModel):
     Parameters
     ----------
     tolerance : float, optional
-        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). Default: 1e-6 in float64, 1e-4 in float32.
+        The solver stops when ‖D∇ℓ‖ ≤ tolerance · max(‖D p‖, ‖D j_c‖): ∇ℓ is the gradient of its cost, p = A v the
+        momentum with its matrix A, j_c the generalized impulse of contact and D = diag(A)^(−1/2). Default: 1e-6 in
+        float64, 1e-4 in float32.
     beta : float
-        Near-rigid limit, Rn ≥ β²/(4π²) w. Default: 1.
+        Limit β of near-rigid contact: the regularization R_n of normal impulses is at least β²/(4π²) w, where w is the
+        contact's effective inverse mass (about 1/m for one body of mass m). Default: 1.
     sigma : float
-        Regularization of stiction, Rt = σ w: a sticking contact creeps at σ w h f under a tangential force f. Default:
-        1e-3; 1e-4 is for grippers (docs/contact_properties.md).
+        Regularization σ of stiction, R_t = σ w: a sticking contact under a tangential force f creeps at the speed σ w h
+        f, with time step h. Default: 1e-3; 1e-4 is for grippers (docs/contact_properties.md).
     line_search : str
-        "exact" (default) or "backtracking".
+        Line search of Newton's method: "exact" (default) or "backtracking".
     linear_solver : str
-        "cholesky": direct, H is nv × nv. "cg": conjugate gradients, H is never formed. "auto" (default): direct up to
-        some hundred bodies.
+        Solver of Newton's linear systems. "cholesky": direct, with the Hessian (nv, nv). "cg": conjugate gradients,
+        without forming the Hessian. "auto" (default): direct for one tree or up to 2400 degrees of freedom.
     max_iterations : int
-        Newton steps before a world is returned with its best iterate and the flag NOT_CONVERGED. Contact problems of
-        few rows that are not solved in rows within so many steps have as many again over velocities. Default: 1000.
+        Newton steps before a world is returned with its best iterate and the flag NOT_CONVERGED. A problem with few
+        constraint rows is first solved in the space of its rows; if that fails, as many steps again follow in the space
+        of velocities. Default: 1000.
     approximation : str, optional
-        "lagged": Coulomb's law, solved together with the step; nothing lags behind the last step. "convex": the law of
-        the paper; sliding contacts hover at μ ‖v_t‖ (h + τ_d). Default: "lagged" in a `Simulator`, "convex" in
-        `solve_contact`.
+        Friction law. "lagged": Coulomb's law, solved within the step; it uses nothing from the step before. "convex":
+        the convex law of the paper, under which a contact that slides at the speed ‖v_t‖ hovers at the height μ ‖v_t‖
+        (h + τ_d), with friction coefficient μ, time step h and dissipation time τ_d. Default: "lagged" in a
+        `Simulator`, "convex" in `solve_contact`.
     supported_load : bool, optional
-        Whether near-rigid contact stiffens under more than half its own weight, so that light bodies under heavy ones
-        do not sink. Default: True under Coulomb's law.
+        Whether near-rigid contact stiffens under loads above half the weight of its effective mass 1/w, so that light
+        bodies under heavy ones do not sink. Default: True under Coulomb's law, else False.
 
     Raises
     ------
@@ -106,12 +111,12 @@ class SAP(ContactModel):
         checks.whole(self.max_iterations, "SAP: max_iterations", 1)
 
     def relative_tolerance(self, dtype: str) -> float:
-        """The tolerance in use for "float32" or "float64"."""
+        """The tolerance that a simulator of `dtype` "float32" or "float64" uses."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
     @property
     def is_lagged(self) -> bool:
-        """Whether steps follow Coulomb's law."""
+        """Whether steps of a simulator follow Coulomb's law, not the convex law."""
         return self.approximation != "convex"
 
     @property
@@ -159,23 +164,23 @@ class SAP(ContactModel):
         return self
 
     def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
-        """The workspace for steps."""
+        """Make the solver and its arrays. `Simulator` calls it."""
         return (WideSAP if wide else self.solver_of(*size))(*size, options=self, **keywords)
 
     def solver_of(self, worlds: int, tree_v: Any, max_contacts: int, *rows: Any) -> Any:
-        """The solver class for problems of this size; without contacts the law of contact does not matter."""
+        """Return the solver's class for problems of this size. Without contacts it is that of the convex law."""
         from warpsim.solve.sap.lagged import LaggedSolver
 
         return LaggedSolver if self.is_lagged and max_contacts else SAPSolver
 
     def make_law(self, dynamics: Any, collision: Any) -> Any:
-        """The law that computes R, v̂ and μ of contacts from their material."""
+        """Make the law that gives contacts their regularization R, velocity v̂ and friction μ. `Simulator` calls it."""
         from warpsim.solve.sap.lagged import LaggedLaw
 
         return (LaggedLaw if self.is_lagged else ContactLaw)(self, dynamics, collision)
 
     def alone(self) -> "SAP":
-        """These options with the convex law, unless an approximation is given."""
+        """Return the options for `ws.solve_contact`: these, with the convex law unless `approximation` is given."""
         return dataclasses.replace(self, approximation="convex") if self.approximation is None else self
 
     def refuse_alone(self) -> str | None:
@@ -187,7 +192,7 @@ class SAP(ContactModel):
         )
 
     def direct_or_cg(self, tree_v: Any) -> str:
-        """ "cholesky" or "cg" for a scene whose trees begin at the dofs `tree_v`; depends on the model only."""
+        """ "cholesky" or "cg", for a model whose trees begin at the degrees of freedom `tree_v`."""
         if self.linear_solver != "auto":
             return self.linear_solver
         return "cg" if len(tree_v) > 2 and tree_v[-1] > AUTO_CG_DOFS else "cholesky"
