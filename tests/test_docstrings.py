@@ -176,3 +176,12 @@ def test_help_of_a_model_lists_every_field():
     section = ws.Model.__doc__.split("Attributes\n    ----------\n")[1].split("\n\n")[0]
     heads = re.findall(r"^    (\S.*) : \S", section, flags=re.M)
     assert ", ".join(heads).split(", ") == list(ws.Model.__dataclass_fields__)
+
+
+def test_fields_of_named_tuples_are_described():
+    """Python's own text is "Alias for field number 2"."""
+    kinds = [item for item in public_names().values() if isinstance(getattr(item, "_fields", None), tuple)]
+    assert ws.Texture in kinds and ContactPatch in kinds
+    for kind in kinds:
+        assert not [name for name in kind._fields if getattr(kind, name).__doc__.startswith("Alias")], kind
+    assert ws.Texture.data.__doc__ == "A PNG or JPEG file."

@@ -4,7 +4,7 @@
 TANGLED = (
     "an arm that is folded through itself at its start: dozens of contacts, centimetres deep, that no joint can undo"
 )
-GIMBAL = "an object on three hinges without armature that turns through gimbal lock, where its mass matrix is singular: MuJoCo warns and resets it"
+GIMBAL = "cause: three hinges without armature carry an object; in gimbal lock its mass matrix is singular. MuJoCo warns and resets it"
 HULLS = "pairs of hulls of 64 vertices that overlap all the time, 2 to 3 µs each in the narrow phase"
 
 CAUSES: dict[str, tuple[tuple[str, str], ...]] = {

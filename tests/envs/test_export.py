@@ -140,6 +140,7 @@ def test_terms_keep_their_arguments():
         "felt": terms.history(terms.noisy(sensing.sensor("felt"), normal=0.1), 2),
         "all": sensing.sensor(),
         "imu": sensing.imu("pole", pose),
+        "turn": sensing.angular_velocity("pole"),
         "scan": cameras.lidar("cart", columns=3, horizontal=(-30.0, 30.0)),
         "last": Last(slice(1, None), rule=len),
     }
@@ -149,6 +150,7 @@ def test_terms_keep_their_arguments():
     assert found["all"]["arguments"] == {"names": ["felt", "encoder"]}
     assert found["all"]["columns"][:3] == [None] * 3 and found["all"]["columns"][3]["joint"] == "pivot"
     assert (found["imu"]["term"], found["imu"]["arguments"]) == ("imu", {"body": "pole", "pose": list(pose)})
+    assert found["turn"]["term"] == "angular_velocity" and found["turn"]["arguments"]["body"] == "pole"
     scan = {"columns": 3, "channels": 1, "horizontal": [-30.0, 30.0], "vertical": [0.0, 0.0], "reach": 10.0}
     assert found["scan"]["arguments"].items() >= ({"body": "cart"} | scan).items()
     assert found["last"]["arguments"] == {"columns": [1, None]}

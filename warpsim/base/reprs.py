@@ -1,5 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Printing of objects that hold arrays: one short line with shapes in place of numbers."""
+"""Printing of objects that hold arrays: one short line with shapes in place of numbers. Descriptions of the
+fields of named tuples."""
+
+import inspect
+import re
+import typing
+
+T = typing.TypeVar("T", bound=type)
+
+
+def fields_described(kind: T) -> T:
+    """Give each field of a named tuple, which Python calls an alias for a number, its description in the docstring."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    for name in kind._fields:  # type: ignore[attr-defined]
+        getattr(kind, name).__doc__ = " ".join(re.search(rf"^{name} : .*\n((?: +.*\n?)+)", text, re.M)[1].split())
+    return kind
 
 
 def show(owner: str, values: dict) -> str:

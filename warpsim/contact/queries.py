@@ -10,12 +10,13 @@ import numpy as np
 import warp as wp
 
 from warpsim.base.annotations import Array
-from warpsim.base.reprs import show
+from warpsim.base.reprs import fields_described, show
 from warpsim.kernels.contact import ray, ray_cast, ray_field
 from warpsim.model.model import GeomType
 from warpsim.tree.dynamics import DeviceModel
 
 
+@fields_described
 class RayHits(typing.NamedTuple):
     """The nearest hits of rays, from `sim.ray_cast` and `sim.ray_sensor`.
 
@@ -37,6 +38,7 @@ class RayHits(typing.NamedTuple):
         return show("RayHits", self._asdict())
 
 
+@fields_described
 class AboutCentre(typing.NamedTuple):
     """Bodies about the center of mass c of their tree, in world axes, from `sim.about_centre`.
 

@@ -460,7 +460,7 @@ class Objective:
         return self._fixed | values
 
     def seeds(self, tape: wp.Tape, trajectory: Trajectory) -> tuple[np.ndarray, dict[Array, Array]]:
-        """Compute the loss of a trajectory, and the seeds of a backward pass.
+        """Compute the loss of a trajectory and its seeds: gradients with respect to the arrays that the loss reads.
 
         Parameters
         ----------
@@ -474,7 +474,7 @@ class Objective:
         loss : array
             What the loss function returned, as a NumPy array.
         seeds : dict of array to array
-            Gradients of the loss by array, for `tape.backward(grads=seeds)`.
+            Gradients of the loss by array. A backward pass begins with them: `tape.backward(grads=seeds)`.
 
         Examples
         --------

@@ -114,8 +114,8 @@ def height(body: str):
     return lambda s: s.pose(body_index(s, body))[:, 2]
 
 
-def _velocity(body: str, frame: str, columns: slice):
-    """A term of some columns of a body's velocity, in a frame."""
+def _velocity(name: str, body: str, frame: str, columns: slice):
+    """A term of some columns of a body's velocity, in a frame; `name`: of the function that makes it."""
     choice(frame, "frame", FRAMES)
 
     def term(s):
@@ -124,6 +124,7 @@ def _velocity(body: str, frame: str, columns: slice):
             return s.velocity(b)[:, columns]
         return _in_body(s, b, f"velocity {columns}", lambda: s.velocity(b)[:, columns])
 
+    term.__qualname__ = f"{name}.<locals>.term"  # as `describe` reads it
     return term
 
 
@@ -159,7 +160,7 @@ def linear_velocity(body: str, frame: str = "body"):
     >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].tolist()
     [[0.0, 0.0, 0.0]]
     """
-    return _velocity(body, frame, slice(3, None))
+    return _velocity("linear_velocity", body, frame, slice(3, None))
 
 
 def angular_velocity(body: str, frame: str = "body"):
@@ -183,7 +184,7 @@ def angular_velocity(body: str, frame: str = "body"):
     >>> ws.envs.VectorEnv(task, 1, device="cpu").reset()[0].tolist()
     [[0.0, 0.0, 0.0]]
     """
-    return _velocity(body, frame, slice(3))
+    return _velocity("angular_velocity", body, frame, slice(3))
 
 
 def projected_gravity(body: str):

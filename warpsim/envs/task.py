@@ -95,7 +95,8 @@ class Task:
     action_range : (low, high) or None
         Bounds of the actions, as numbers or arrays. Default: None, the control ranges.
     smooth : dict
-        Attributes to use where gradients are wanted, such as rewards without contact forces.
+        Attributes to use where SHAC learns, such as rewards without contact forces. Observations given here are the
+        inputs of SHAC's policy: evaluation, `play` and export use them too.
     evaluation : dict
         Attributes to use where a policy is evaluated, such as fixed commands.
     measures : dict of str to term

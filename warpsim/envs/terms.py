@@ -84,8 +84,11 @@ class Term:
 
         Examples
         --------
-        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
-        >>> ws.envs.Term().bind(ws.envs.VectorEnv(task, 2, device="cpu").view)               # nothing to set up
+        The environment calls it for each term of its task.
+
+        >>> observations = {"q": ws.envs.terms.late(lambda s: s.q, steps=1)}
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations=observations)
+        >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
         """
 
     def reset(self, view, mask) -> None:
@@ -100,8 +103,12 @@ class Term:
 
         Examples
         --------
-        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
-        >>> ws.envs.Term().reset(ws.envs.VectorEnv(task, 2, device="cpu").view, np.ones(2, bool))      # no state
+        The environment calls it for each term of its task.
+
+        >>> observations = {"q": ws.envs.terms.late(lambda s: s.q, steps=1)}
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations=observations)
+        >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+        >>> observation, info = env.reset()
         """
 
 

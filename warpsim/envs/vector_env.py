@@ -249,7 +249,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         Parameters
         ----------
         seed : int, optional
-            Begins the random numbers of all worlds anew. Default: the next episode of the present numbers.
+            Begins the random numbers of all worlds anew. Default: they continue with each world's next episode.
         options : dict, optional
             `{"reset_mask": mask}` with booleans (num_envs,): begin episodes in these worlds alone. Default: all worlds.
 

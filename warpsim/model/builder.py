@@ -224,7 +224,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            The name is taken, the parent does not exist, or a value may not be.
+            The name is taken, the parent does not exist, or a value is not allowed.
 
         Examples
         --------
@@ -310,7 +310,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            The type is unknown, the axis has no direction, or a value may not be.
+            The type is unknown, the axis has no direction, or a value is not allowed.
 
         Examples
         --------
@@ -495,7 +495,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            The type is unknown, a size is missing, or a value may not be.
+            The type is unknown, a size is missing, or a value is not allowed.
 
         Examples
         --------
@@ -583,7 +583,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            The body has no box or several geoms, the face is unknown, or a value may not be.
+            The body has no box or several geoms, the face is unknown, or a value is not allowed.
 
         Examples
         --------
@@ -647,7 +647,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            Neither or both of `joints` and `path` are given, an element does not exist, or a value may not be.
+            Neither or both of `joints` and `path` are given, an element does not exist, or a value is not allowed.
 
         Examples
         --------
@@ -715,8 +715,9 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         name : str, optional
             Name of the constraint. Default: "constraint_" and the index.
         pose_a, pose_b : array (7,) or (3,), optional
-            The constrained frames in bodies a and b. A missing frame follows from the initial pose, where the
-            constraint then holds. If both are missing, the frame is at b's origin.
+            The constrained frames in bodies a and b. A missing frame coincides with the other in the initial pose. If
+            both are missing, they are at b's origin (at a's if b is the world). For "distance", a missing frame is at
+            its own body's origin.
         length : float or array (2,), optional
             "distance": keeps the distance of the frames' origins at `length`, or within (shortest, longest) [m].
             Default: the initial distance.
@@ -745,7 +746,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            The kind is unknown, an element does not exist, an option belongs to another kind, or a value may not be.
+            The kind is unknown, an element does not exist, an option belongs to another kind, or a value is not
+            allowed.
 
         Examples
         --------
@@ -912,7 +914,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            The element has an effort limit already, or a value may not be.
+            The element has an effort limit already, or a value is not allowed.
 
         Notes
         -----
@@ -977,7 +979,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            The body does not exist, or a value may not be.
+            The body does not exist, or a value is not allowed.
 
         Examples
         --------
@@ -1022,7 +1024,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            The body does not exist, or a value may not be.
+            The body does not exist, or a value is not allowed.
 
         Examples
         --------
@@ -1195,7 +1197,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         Raises
         ------
         ModelError
-            A geom does not exist, the pair is there already, or a value may not be.
+            A geom does not exist, the pair is there already, or a value is not allowed.
 
         Examples
         --------

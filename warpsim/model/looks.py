@@ -15,12 +15,14 @@ import numpy as np
 
 from warpsim.base.checks import choice, flag, number, short
 from warpsim.base.errors import ModelError
+from warpsim.base.reprs import fields_described
 from warpsim.model.pictures import JPEG, PNG, check_picture, png_chunk, png_size
 
 KINDS = ("2d", "cube")
 SUFFIX = {PNG: ".png", JPEG: ".jpg"}
 
 
+@fields_described
 class Texture(typing.NamedTuple):
     """An image for a `VisualMaterial`.
 

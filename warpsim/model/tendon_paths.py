@@ -9,6 +9,7 @@ import numpy as np
 
 from warpsim.base.checks import number, short
 from warpsim.base.errors import ModelError, named
+from warpsim.base.reprs import fields_described
 from warpsim.model.columns import columns
 from warpsim.model.model import GeomType, Model
 
@@ -21,6 +22,7 @@ class WrapType(enum.IntEnum):
     PULLEY = 2
 
 
+@fields_described
 class Pulley(typing.NamedTuple):
     """Begin a new branch of a tendon's path.
 

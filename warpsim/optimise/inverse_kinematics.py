@@ -16,6 +16,7 @@ import numpy as np
 
 from warpsim.base.annotations import Numbers
 from warpsim.base.checks import number, numbers, positive, short, whole
+from warpsim.base.reprs import fields_described
 from warpsim.device.threads import holds
 from warpsim.model.geometry import quaternion_multiply, rotation_vector
 from warpsim.model.model import JointType
@@ -24,6 +25,7 @@ from warpsim.simulator import Simulator
 SMALLEST = 1e-12  # shorter steps are not scaled
 
 
+@fields_described
 class Reach(typing.NamedTuple):
     """Positions that `reach` found, and their errors. Targets are in the given order.
 

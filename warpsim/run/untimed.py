@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpsim.base.reprs import fields_described
 from warpsim.model.mapped_stiffness import is_mapped
 from warpsim.model.model import Model
 
 MOST = 0.5  # share of a model's pairs above which a simulator warns
 
 
+@fields_described
 class UntimedPairs(NamedTuple):
     """Numbers of pairs of geoms whose impacts steps do not resolve, from `sim.untimed_pairs`.
 

@@ -31,7 +31,8 @@ def _options_of(kind: type) -> type:
             for x in (field.default if isinstance(field.default, tuple) else (field.default,))
         )
         choices = [str(x) for x in typing.get_args(field.type) if isinstance(x, str)]
-        shown = {int: "INT", float: "FLOAT", bool: "{True,False}", tuple[int, ...]: "INT [INT ...]"}
+        shown = {int: "INT", float: "FLOAT", bool: "{True,False}"}
+        shown |= {tuple[int, ...]: "INT [INT ...]", tuple[float, float]: "FLOAT FLOAT"}
         metavar = f"{{{','.join(choices)}}}" if choices else shown.get(field.type)
         told = tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(the task's, else {default})")
         options.append((field.name, Annotated[field.type | None, told], dataclasses.field(default=None)))

@@ -17,7 +17,7 @@ BETWEEN = wp.constant(1)  # measures between two frames; otherwise coordinates
 ANGULAR = wp.constant(2)  # row between frames: measures only an angle
 ONE_SIDED = wp.constant(4)  # a stop: counts only if it may act within the step; its constant is the bound
 YIELDS = wp.constant(16)  # its constant is the bound of the force
-WEIGHED = wp.constant(32)  # counts only if it moves something: its R may be proportional to w
+WEIGHED = wp.constant(32)  # its R may be a multiple of w: a row on coordinates is left out if w = 0
 PAIRED = wp.constant(64)  # measures two sums of coordinates, x and y
 ON_JOINTS = wp.constant(128)  # joints may have it, see `coordinate_rows.fill_joints`
 PERIODIC = wp.constant(256)  # row between frames: φ is defined up to whole multiples of its constant
@@ -26,7 +26,11 @@ ELSEWHERE = wp.constant(BETWEEN | ON_LINES)  # rows that `coordinate_rows.py` sk
 
 
 class Kind(typing.NamedTuple):
-    """A kind of row. `radial`: its axis turns with its ends."""
+    """A kind of row.
+
+    `radial`: its axis is the direction from A's origin to B's, (p_B − p_A)/‖p_B − p_A‖. Its lever L of (10.9) and the
+    inertia of (10.10) then count the turning of this direction. False for any other axis. No check finds a wrong value.
+    """
 
     traits: int
     law: typing.Any

@@ -7,7 +7,7 @@ import typing
 import numpy as np
 import warp as wp
 
-from warpsim.base.reprs import show
+from warpsim.base.reprs import fields_described, show
 from warpsim.contact.collision import Collision
 from warpsim.contact.hydroelastic.cap_patch import cap_patches
 from warpsim.contact.hydroelastic.pressure_contact import Hydroelasticity, PressureContact
@@ -17,6 +17,7 @@ from warpsim.kernels.contact.hydroelastic.polygon import MAX_VERTICES
 from warpsim.tree.dynamics import Dynamics
 
 
+@fields_described
 class ContactPatch(typing.NamedTuple):
     """A hydroelastic contact patch: all polygons between two geoms in one world, in world axes.
 

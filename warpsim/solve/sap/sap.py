@@ -125,15 +125,15 @@ class SAP(ContactModel):
         return self.is_lagged and self.supported_load is not False
 
     def smoothed(self, amount: float) -> "SAP":
-        """Return these options with softer contact for a gradient-based search: R_t = s w and R_n ≥ s w.
+        """Return these options with softer contact for a gradient-based search.
 
         Sticking and resting contacts then respond to forces, where the true ones have gradients near 0. The price is a
-        bias, which a continuation to s → 0 removes (the default is s = 1e-3 and 0.025).
+        bias, which a continuation to s → 0 removes.
 
         Parameters
         ----------
         amount : float
-            s, at least 0, such as 0.1 to 10. Amounts below `sigma` and β²/4π² change nothing.
+            The softness s, at least 0, such as 0.1 to 10.
 
         Returns
         -------
@@ -142,8 +142,11 @@ class SAP(ContactModel):
 
         Notes
         -----
-        Under a tangential force f a contact creeps at s w h f; under a load f_n it yields by s w h² f_n (1 + 2√s),
-        where w is its effective inverse mass (about 1/m for one body).
+        w is the effective inverse mass of a contact (about 1/m for one body). The regularization R of its impulses
+        (theory §3.1) is R_t = σ w along the surface and at least R_n = β²/(4π²) w along the normal, with `sigma` and
+        `beta`. s raises σ to at least s, and β²/(4π²) to at least s. Their defaults are 1e-3 and 0.025.
+
+        Under a tangential force f a contact creeps at s w h f; under a load f_n it yields by s w h² f_n (1 + 2√s).
 
         Examples
         --------
