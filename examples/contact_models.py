@@ -63,15 +63,15 @@ def measure(model: ws.Model, solver) -> dict[str, float]:
     heights = np.array([q[-1, c[0].start + 2] for c in stack])
     potential = sim.energy(sim.state(trajectory.q.numpy()[-1], trajectory.v.numpy()[-1]))
     return {
-        "slides [m]": q[-1, slider],
-        "hovers [mm]": 1e3 * (q[:, slider + 2].max() - SIDE / 2),
+        "sliding distance [m]": q[-1, slider],
+        "largest height of the sliding box [mm]": 1e3 * (q[:, slider + 2].max() - SIDE / 2),
         "stack sinks [µm]": 1e6 * (SIDE * (np.arange(4) + 0.5) - heights).max(),
         "stack creeps [m/s]": max(np.hypot(*v_end[c[1].start : c[1].start + 2]) for c in stack),
-        "light one sinks [µm]": 1e6 * (SIDE / 2 - q[-1, columns("light")[0].start + 2]),
-        "ball rolls at [m/s]": v_end[columns("ball")[1].start],
-        "energy [J]": sum(float(x.numpy()[0]) for x in potential),
+        "light box sinks [µm]": 1e6 * (SIDE / 2 - q[-1, columns("light")[0].start + 2]),
+        "final speed of the ball [m/s]": v_end[columns("ball")[1].start],
+        "final energy of all bodies [J]": sum(float(x.numpy()[0]) for x in potential),
         "momentum error": float(trajectory.diagnostics["momentum_error"].numpy().max()),
-        "iterations": float(trajectory.diagnostics["iterations"].numpy().mean()),
+        "iterations per step": float(trajectory.diagnostics["iterations"].numpy().mean()),
         "µs per step": 1e6 * seconds / STEPS,
         "flags": int(trajectory.diagnostics["flags"].numpy().max()),
     }
@@ -82,9 +82,9 @@ def main() -> None:
     model = scene()
     found = {name: measure(model, solver) for name, solver in SOLVERS.items()}
     exact = {
-        "slides [m]": SPEED**2 / (2 * MU * 9.81),
-        "hovers [mm]": 0.0,
-        "ball rolls at [m/s]": 2 / 7 * 40.0 * SIDE / 2,
+        "sliding distance [m]": SPEED**2 / (2 * MU * 9.81),
+        "largest height of the sliding box [mm]": 0.0,
+        "final speed of the ball [m/s]": 2 / 7 * 40.0 * SIDE / 2,
     }
     print("| | " + " | ".join(found) + " | rigid Coulomb |\n" + "|---" * (len(found) + 2) + "|")
     for key in next(iter(found.values())):
