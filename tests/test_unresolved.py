@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """UNRESOLVED: what a step did not resolve of the motion of a listed pair is flagged, and what contact stops is not."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -151,6 +153,7 @@ def test_the_message_names_pair_and_speed(device, tmp_path, substeps):
     fault = ws.load_fault(next(tmp_path.iterdir()), device=device)
     rows, same = fault.replay(1)
     assert same and expected in rows[0]["unresolved"]
+    assert not dataclasses.replace(fault, raised=ws.NONFINITE).unresolved_pair()  # another flag names no pair
 
 
 @BOTH

@@ -98,9 +98,9 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         Whether steps keep what `acceleration` and `joint_reaction` return. Default: False.
     time_of_impact : bool, optional
         Whether steps resolve impacts: fast rigid contacts and joint stops act from the time of their impact on, not
-        over the whole step (docs/impacts.md). Gradients through impacts are then those of the motion, and `ws.SAP()`
-        has restitution. True needs `ws.SymplecticEuler()` or `ws.ImplicitEuler()`, and `ws.SAP()` or `ws.LCP()`.
-        Default: True if the model has restitution and the other arguments allow it, else False.
+        over the whole step (docs/impacts.md). Gradients through impacts are then the slopes of the true motion, and
+        `ws.SAP()` has restitution. True needs `ws.SymplecticEuler()` or `ws.ImplicitEuler()`, and `ws.SAP()` or
+        `ws.LCP()`. Default: True if the model has restitution and the other arguments allow it, else False.
     mapped_stiffness : bool, optional
         Whether contact has the stiffness that `ws.load` maps from a file's `solref` and `solimp`. False: geoms with
         such a stiffness are near-rigid (docs/mjcf.md); a stiffness that was set directly is kept. Default: False if

@@ -90,11 +90,13 @@ def test_partners_are_found_by_name():
 
 
 def test_a_table_with_gaps_is_refused():
-    """Observations or actions without a rule are not mirrored, so that subclasses may observe more; rules of another width are refused by name."""
+    """Observations or actions without a rule are not mirrored, so that subclasses may observe more; rules of another width, and tables that the task does not have, are refused by name."""
     cart = TASKS["CartPole"]
     names = list(cart.observations)
     whole = dict.fromkeys(names, symmetry.signs(-1)) | {"actions": symmetry.signs(-1)}
-    assert VectorEnv(cart, 1, device="cpu", symmetry=whole).mirror is not None
+    mirror = VectorEnv(cart, 1, device="cpu", symmetry=whole).mirror
+    with pytest.raises(ValueError, match=r"of is 'critic_observations'; this task has .*observations.*actions"):
+        mirror(np.zeros((1, 4)), "critic_observations")
     for left_out in (names[0], "actions"):
         rules = {k: x for k, x in whole.items() if k != left_out}
         assert VectorEnv(cart, 1, device="cpu", symmetry=rules).mirror is None

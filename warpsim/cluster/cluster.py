@@ -13,7 +13,7 @@ import math
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,7 +119,7 @@ def rollout(
     half: bool = False,
     every: int = 1,
     substeps: int = 1,
-    parameters: Sequence[str] | None = None,
+    parameters: Mapping[str, Numbers] | None = None,
     device: DeviceName | None = None,
     threads: int | None = None,
     progress: Progress | None = None,

@@ -151,7 +151,8 @@ def points(places):
 class Mirror:
     """The reflection of a task's observations and actions: `env.mirror`.
 
-    `env.mirror(values, of="observations")` returns mirrored observations, "critic_observations" or "actions".
+    `env.mirror(values, of="observations")` returns the mirrored `values` (rows, columns). `of` says what they are:
+    "observations", "critic_observations" or "actions". `env.mirror` is None if the task lacks a rule.
 
     Parameters
     ----------
@@ -168,12 +169,12 @@ class Mirror:
 
     Examples
     --------
-    >>> joints = ws.envs.symmetry.joints("slide", "pivot")
-    >>> rules = {"q": joints, "actions": ws.envs.symmetry.signs(1)}
+    >>> signs = ws.envs.symmetry.signs
+    >>> rules = {"q": signs(-1, -1), "actions": signs(-1)}                    # the cart moves to the left and right
     >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q}, symmetry=rules)
     >>> env = ws.envs.VectorEnv(task, 1, device="cpu")
     >>> env.mirror(np.array([[0.1, 0.2]])).tolist()
-    [[0.1, 0.2]]
+    [[-0.1, -0.2]]
     """
 
     def __init__(self, task, model, sizes: dict, actions: int, arrays):
@@ -191,7 +192,9 @@ class Mirror:
         self._maps = {n: (arrays.made(p), arrays.made(s.astype(np.float32))) for n, (p, s) in self._maps.items()}
 
     def __call__(self, values, of: str = "observations"):
-        """Mirrored observations, "critic_observations" or "actions" `(rows, n)`."""
+        """Mirrored `values` (rows, n). `of`: "observations", "critic_observations" or "actions"."""
+        if of not in self._maps:
+            raise ValueError(f"of is {short(of)}; this task has {listed(self._maps)} to mirror")
         permutation, sign = self._maps[of]
         return values[:, permutation] * sign
 

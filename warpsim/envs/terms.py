@@ -86,9 +86,14 @@ class Term:
         --------
         The environment calls it for each term of its task.
 
-        >>> observations = {"q": ws.envs.terms.late(lambda s: s.q, steps=1)}
-        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations=observations)
-        >>> env = ws.envs.VectorEnv(task, 2, device="cpu")
+        >>> class Turned(ws.envs.Term):
+        ...     def bind(self, view):
+        ...         self.pivot = view.model.joint_coordinates("pivot")[0].start
+        ...     def __call__(self, view):
+        ...         return view.q[:, self.pivot]
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"turned": Turned()})
+        >>> ws.envs.VectorEnv(task, 2, device="cpu").reset()[0].shape                        # made with `bind`
+        (2, 1)
         """
 
     def reset(self, view, mask) -> None:
@@ -830,15 +835,17 @@ class dc_motor(Term):
 class actuator_network(late):
     """Actuator: torques of motors from a neural network that sees the recent motion of the joints.
 
-    The action is the target position of each joint [rad or m]; `scaled` before it turns other actions into targets. For
-    each joint the network sees position errors (target minus position) and velocities `lags` evaluations ago, errors
-    first, each in the order of `lags`. It gives the torque [N m or N]. One call serves all worlds and joints.
+    The action is the target position of each joint. If actions are not targets in rad or m, put `scaled` before this
+    term, as in the example. For each joint the network sees position errors (target minus position) and velocities
+    `lags` evaluations ago, errors first, each in the order of `lags`. It gives the torque [N m or N]. One call serves
+    all worlds and joints.
 
     Parameters
     ----------
     network : path or torch.nn.Module
         From (rows, 2 len(lags)) to (rows, 1). An ONNX file (extra `export`) is run on the CPU and has no gradient. A
-        module has one, on any device; it is copied, and its weights do not learn.
+        torch module runs on any device, and in environments of tensors it passes gradients to the actions. It is
+        copied, and its weights are not trained.
     joints : sequence of str
         The joints that the actions drive, in order. Default: those of the actuators.
     lags : sequence of int

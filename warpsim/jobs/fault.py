@@ -129,7 +129,16 @@ class Fault:
         return rows, again
 
     def unresolved_pair(self) -> str:
-        """Names of the two geoms whose pair raised UNRESOLVED, with their speed in that substep, as text."""
+        """Describe the two geoms that moved too fast for the step, in the substep that raised UNRESOLVED.
+
+        Returns
+        -------
+        str
+            Names of the geoms, the speed at which they meet or part, and a time step that resolves it. Empty if the
+            step did not raise UNRESOLVED.
+        """
+        if not self.raised & UNRESOLVED:
+            return ""
         return pair_of_substep(self.sim, self.state, self.inputs, self.substeps)
 
     def contact_rows(self) -> list[dict[str, Any]]:

@@ -449,7 +449,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             takes the larger condim of its geoms. A pair without sliding friction has no torsional or rolling friction
             either.
         priority : int
-            The geom with the larger priority gives the friction of a pair. Default: 0.
+            The geom with the larger priority gives the friction and the condim of a pair. If both are equal, the
+            builder's `friction_rule` gives the friction, and the larger condim holds. Default: 0.
         rgba : array (4,)
             Color, from 0 to 1.
         mesh : tuple, optional

@@ -102,7 +102,10 @@ class Muscle:
 
     @property
     def rows(self) -> np.ndarray:
-        """(2, 8) constants of the active and of the passive force, as a row of `Model.actuator_muscle`."""
+        """Array (2, 8), as in `Model.actuator_muscle[i]`: a row for the active and one for the passive force.
+
+        The columns are the two values of `range`, then force, lmin, lmax, vmax, fpmax and fvmax.
+        """
         row = [*self.range, self.force, self.lmin, self.lmax, self.vmax, self.fpmax, self.fvmax]
         return np.tile(np.array(row, float), (2, 1))
 

@@ -114,9 +114,10 @@ class _Implicit(ThetaScheme):
 
 @dataclasses.dataclass(frozen=True)
 class ExplicitEuler(_Explicit):
-    """Explicit Euler, order 1: forces and the velocity that moves positions are those at the start of the step.
+    """Explicit Euler, order 1: positions move with the velocity at the start of the step.
 
-    It is for comparison only: it gains energy, and impacts rebound at three quarters of their speed.
+    Forces are those at the start of the step, except contact and damping, which are implicit. The scheme is for
+    comparison only: it gains energy, and impacts rebound at three quarters of their speed.
 
     Parameters
     ----------
