@@ -59,11 +59,31 @@ def sides(model, name, direction, device, q=None, v=None, control=0.0) -> tuple[
     return float((grad * direction).sum()), (up - middle) / SIZE, (middle - down) / SIZE
 
 
+def at_stop() -> ws.Model:
+    """An arm whose joint has the range ± 0.5 rad."""
+    b = ws.ModelBuilder()
+    b.add_body("arm", mass=1, com=[0.3, 0, 0], inertia=[1, 1, 1])
+    b.add_joint("arm", "hinge", axis=[0, 1, 0], range=(-0.5, 0.5))
+    return b.build()
+
+
+def on_rope() -> ws.Model:
+    """A load at the end of a taut rope."""
+    b = ws.ModelBuilder()
+    b.add_body("load", pose=[0, 0, -1], mass=1, inertia=[1, 1, 1])
+    b.add_joint("load", "free")
+    b.add_constraint("distance", "world", "load", length=(0, 1))
+    return b.build()
+
+
 UP = [0, 0, 1, 0, 0, 0, 0]
 ROLL = [0, 0, 0, 0, 1, 0, 0]
 SLIDING = [1.0, 0, 0, 0, 0, 0]
 KINKS = {  # model, what varies, along what, side of the derivative, the rest
     "contact at distance 0": (block(0.1), "q", UP, "down", {}),
+    "joint at its upper limit": (at_stop(), "q", [1.0], "up", dict(q=[0.5], v=[0.3])),
+    "joint at its lower limit": (at_stop(), "q", [1.0], "down", dict(q=[-0.5], v=[-0.3])),
+    "distance at its limit": (on_rope(), "q", UP, "down", {}),
     "equal frictions, geom A": (block(0.0999, 0), "geom_friction", [1, 0], "down", dict(v=SLIDING)),
     "equal frictions, geom B": (block(0.0999, 0), "geom_friction", [0, 1], "up", dict(v=SLIDING)),
     "control on its upper bound": (servo(control_range=(-1, 1)), "control", [[1.0]], "down", dict(control=1.0)),

@@ -49,8 +49,8 @@ class Term:
     def first(self, view) -> bool:
         """Whether this is the first call for this action.
 
-        When some worlds begin an episode, terms are called a second time, for all worlds. For an actuator with
-        `actuation="physics"` it is the first call for this physics step.
+        When some worlds begin an episode, terms of observations, commands and events are called a second time, for all
+        worlds. For an actuator with `actuation="physics"` it is the first call for this physics step.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Term:
     def bind(self, view) -> None:
         """Called once when an environment is made: allocate arrays and look up indices.
 
-        A term belongs to one environment; another `bind` starts it over.
+        A term belongs to one environment. A second `bind` clears the term's memory.
 
         Parameters
         ----------

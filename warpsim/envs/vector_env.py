@@ -438,7 +438,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return self._none() if found is None else found
 
     def measured(self) -> dict:
-        """The terms of the task's `measures` now: a dict of arrays (num_envs,) by name."""
+        """Present values of the task's `measures`: a dict of arrays (num_envs,) by name."""
         return {name: self._shaped(term(self.view), f"measures[{name!r}]") for name, term in self.task.measures.items()}
 
     def detach(self) -> None:

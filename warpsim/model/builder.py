@@ -703,7 +703,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         solimp: npt.ArrayLike = SOLIMP,
         torquescale: float = 1.0,
     ) -> int:
-        """Add an equality constraint between two bodies, two joints or two tendons.
+        """Add a constraint between two bodies, two joints or two tendons.
 
         Parameters
         ----------
@@ -721,7 +721,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             its own body's origin.
         length : float or array (2,), optional
             "distance": keeps the distance of the frames' origins at `length`, or within (shortest, longest) [m].
-            Default: the initial distance.
+            (0, L) is a rope of length L. Default: the initial distance.
         coefficients : array (up to 5,), optional
             "joint", "tendon": q_a − q_a0 = c0 + c1 (q_b − q_b0) + … + c4 (…)⁴, with q_0 the initial position. Default:
             (0, 1), which keeps the two equal.

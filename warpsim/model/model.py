@@ -867,7 +867,7 @@ class Model(NamesOfModel):
 
     @property
     def nconstraint(self) -> int:
-        """Number of equality constraints."""
+        """Number of constraints."""
         return len(self.constraint_names)
 
     @property

@@ -775,7 +775,7 @@ class Quantities:
 
     @property
     def warm_start_hits(self) -> Array:
-        """Whether the warm start solved the last LCP at the first factorization: 1 or 0 `(worlds,)`.
+        """`(worlds,)`: 1 where the warm start solved the LCP of the last step without pivoting, else 0.
 
         It needs `ws.LCP()`.
         """

@@ -43,8 +43,8 @@ class MuJoCo(ContactModel):
         Newton steps before a world is returned with its best iterate and the flag NOT_CONVERGED. Default: 100.
     tolerance : float, optional
         The solver stops when ‖D∇ℓ‖ ≤ tolerance · max(‖D p‖, ‖D j_c‖): ∇ℓ is the gradient of its cost, p = A v the
-        momentum with its matrix A, j_c the generalized impulse of contact and D = diag(A)^(−1/2). Default: 1e-8 in
-        float64, 1e-5 in float32.
+        momentum, with A the mass matrix plus implicit terms, j_c the generalized impulse of contact and D =
+        diag(A)^(−1/2). Default: 1e-8 in float64, 1e-5 in float32.
 
     Raises
     ------

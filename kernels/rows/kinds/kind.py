@@ -28,8 +28,9 @@ ELSEWHERE = wp.constant(BETWEEN | ON_LINES)  # rows that `coordinate_rows.py` sk
 class Kind(typing.NamedTuple):
     """A kind of row.
 
-    `radial`: its axis is the direction from A's origin to B's, (p_B − p_A)/‖p_B − p_A‖. Its lever L of (10.9) and the
-    inertia of (10.10) then count the turning of this direction. False for any other axis. No check finds a wrong value.
+    `radial`: its axis is `side` times the direction from A's origin to B's, (p_B − p_A)/‖p_B − p_A‖. Its lever L of
+    (10.9) and the inertia of (10.10) then count the turning of this direction. False for any other axis. No check finds
+    a wrong value.
     """
 
     traits: int

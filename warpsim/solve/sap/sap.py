@@ -40,8 +40,8 @@ class SAP(ContactModel):
     ----------
     tolerance : float, optional
         The solver stops when ‖D∇ℓ‖ ≤ tolerance · max(‖D p‖, ‖D j_c‖): ∇ℓ is the gradient of its cost, p = A v the
-        momentum with its matrix A, j_c the generalized impulse of contact and D = diag(A)^(−1/2). Default: 1e-6 in
-        float64, 1e-4 in float32.
+        momentum, with A the mass matrix plus implicit terms, j_c the generalized impulse of contact and D =
+        diag(A)^(−1/2). Default: 1e-6 in float64, 1e-4 in float32.
     beta : float
         Limit β of near-rigid contact: the regularization R_n of normal impulses is at least β²/(4π²) w, where w is the
         contact's effective inverse mass (about 1/m for one body of mass m). Default: 1.
