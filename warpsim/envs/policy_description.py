@@ -50,7 +50,7 @@ def describe(kind, name: str, changes: dict, trained: dict) -> dict:
             "size": len(low),
             "low": _plain(low),
             "high": _plain(high),
-            "clamped": "before the terms below, as the environment does; last_action is the action before it",
+            "clamped": "to low and high, before the terms below; last_action is the action before clamping",
             "terms": [_actuator_term(term, env.view.period) for term in task.actuators],
             "terms_rate": 1.0 / env.view.period,
         },

@@ -481,7 +481,7 @@ class View(NamesOfView):
 
     @functools.cache  # noqa: B019 (a view lives as long as its environment)
     def host_columns(self, *joints: str) -> tuple:
-        """`columns` as NumPy arrays."""
+        """`columns`, the columns of q and v of joints, always as NumPy arrays, also with torch."""
         model = self.model
         names = joints or tuple(
             n for n, kind in zip(model.joint_names, model.joint_type, strict=True) if kind != 0 and _is_small(model, n)

@@ -832,7 +832,7 @@ class Model(NamesOfModel):
 
     @property
     def mocap_links(self) -> np.ndarray:
-        """`(nmocap,)` the link of each mocap body."""
+        """`(nmocap,)` of int: index of the link that each mocap body is."""
         return self.body_link[np.flatnonzero(self.body_mocap >= 0)]
 
     @property

@@ -195,7 +195,7 @@ class SAP(ContactModel):
         )
 
     def direct_or_cg(self, tree_v: Any) -> str:
-        """ "cholesky" or "cg", for a model whose trees begin at the degrees of freedom `tree_v`."""
+        """The linear solver, "cholesky" or "cg"; `tree_v`: first degree of freedom of each tree, and their number."""
         if self.linear_solver != "auto":
             return self.linear_solver
         return "cg" if len(tree_v) > 2 and tree_v[-1] > AUTO_CG_DOFS else "cholesky"
