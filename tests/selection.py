@@ -13,9 +13,11 @@ Both leave out three kinds of tests:
   `compiling` is listed whole: the functions that launch a module share its compiling. CI runs what the list marks `ci`,
   and of each file at least the quickest case.
 
-A function marked `always` runs whole in both; one marked `both_types` is never listed. `pytest --lists` on an idle
-machine with compiled kernels runs what no rule but the third leaves out, and writes tests/slow.txt and
-tests/modules.txt, the modules that the rest launches. In both lists, a line that ends with `ci` is of CI alone.
+A function marked `always` runs whole in both; one marked `both_types` is never listed.
+
+`pytest --lists`, on an idle machine with compiled kernels, runs what the first two rules leave to CI. It writes
+tests/slow.txt, and tests/modules.txt with the Warp modules that the chosen tests launch. In both lists, a line that ends
+with `ci` is of CI alone.
 """
 
 import collections
