@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures shared by all tests: devices, robot files, quiet logs."""
 
+import gc
 import os
 import pathlib
 import signal
@@ -105,6 +106,12 @@ def pytest_collection_modifyitems(config, items):
     items[:], left = selection.quick(items, listed, ci or lists)
     config.hook.pytest_deselected(items=left)
     found_of(config)["left"] = len(left)
+
+
+def pytest_collection_finish(session):
+    """The garbage collector passes over what lives to the end: tests, modules, syntax trees of kernels."""
+    gc.collect()
+    gc.freeze()
 
 
 def found_of(config) -> dict:

@@ -31,6 +31,7 @@ TYPES = ("float32", "float64")
 QUICK = "float64"  # the scalar type that runs in `make test`
 LIST, MODULES = (pathlib.Path(__file__).with_name(f"{name}.txt") for name in ("slow", "modules"))
 MARK = " ci"  # ends a line of CI alone
+SHARED = "warpsim.kernels_"  # begins the names of Warp modules that are compiled before the tests
 RATE = 50e3  # bytes of C++ that a core compiles in a second, about
 
 
@@ -153,7 +154,7 @@ def _costly(launched: dict, compiling: dict, may_leave, left: set[str], most: fl
 def compiling_seconds(folder: pathlib.Path) -> dict[str, float]:
     """About how long a core compiles each module in a kernel cache, by the size of its C++."""
     found = {}
-    for path in folder.glob("wp_warpsim.*/*.cpp"):
+    for path in folder.glob("wp_*/*.cpp"):
         name = path.parent.name.removeprefix("wp_").rpartition("_")[0]
         found[name] = max(found.get(name, 0.0), path.stat().st_size / RATE)
     return found
@@ -161,13 +162,12 @@ def compiling_seconds(folder: pathlib.Path) -> dict[str, float]:
 
 @contextlib.contextmanager
 def launches():
-    """The names of the Warp modules whose kernels are launched meanwhile, a set."""
+    """The names of the Warp modules whose kernels are launched meanwhile, a set; not of launches that are repeated."""
     kind, names = wp._src.context.Module, set()
     load = kind.load
 
     def named(module, *arguments, **options):
-        if module.name.startswith("warpsim.kernels_"):
-            names.add(module.name)
+        names.add(module.name)
         return load(module, *arguments, **options)
 
     kind.load = named
@@ -191,7 +191,8 @@ def make_lists(cases: dict[str, tuple[float, list[str]]], fixed: set[str], only_
         left[ci] = slow_cases(seconds, launched, compiling, CI if ci else TEST)
         if ci:
             left[ci] &= left[False]  # CI runs all that `make test` runs
-        modules[ci] = {module for name, (_, names) in runs.items() if name not in left[ci] for module in names}
+        chosen = {module for name, (_, names) in runs.items() if name not in left[ci] for module in names}
+        modules[ci] = {name for name in chosen if name.startswith(SHARED)}  # the others a test file declares itself
     slow = [name if name in left[True] else name + MARK for name in sorted(left[False])]
     needed = [name if name in modules[False] else name + MARK for name in sorted(modules[True])]
     return tuple("".join(f"{line}\n" for line in lines) for lines in (slow, needed))

@@ -8,6 +8,7 @@ import types
 import pytest
 import warp as wp
 
+import warpsim as ws
 from tests import selection, warm
 
 
@@ -62,12 +63,25 @@ def test_no_file_is_left_out_whole():
 
 
 def test_lists_of_both():
-    """What CI compiles for float32 lets it run what `make test` leaves out; all that `make test` runs CI runs too."""
-    cases = {"f.py::a": (0.01, ["x32"]), "f.py::b[32]": (0.01, ["x32"]), "f.py::b[64]": (0.01, ["x64"])}
-    cases["f.py::c"] = (9.0, ["y"])
+    """What CI compiles for float32 lets it run what `make test` leaves out; all that `make test` runs CI runs too. A module
+    that a test file declares itself counts, and is in no list."""
+    x32, x64, y, own = *(f"{selection.SHARED}{name}" for name in ("x32", "x64", "y")), "f_own"
+    cases = {"f.py::a": (0.01, [x32]), "f.py::b[32]": (0.01, [x32]), "f.py::b[64]": (0.01, [x64, own])}
+    cases["f.py::c"] = (9.0, [y])
     fixed = {"f.py::b[32]", "f.py::b[64]"}
-    slow, modules = selection.make_lists(cases, fixed, {"f.py::b[32]"}, dict(x32=9.0, x64=9.0, y=0.0))
-    assert slow == "f.py::a ci\nf.py::c\n" and modules == "x32 ci\nx64\n"
+    slow, modules = selection.make_lists(cases, fixed, {"f.py::b[32]"}, {x32: 9.0, x64: 9.0, y: 0.0})
+    assert slow == "f.py::a ci\nf.py::c\n" and modules == f"{x32} ci\n{x64}\n"
+    cases = {"f.py::a": (0.01, [own]), "f.py::b": (0.01, [x64])}
+    assert selection.make_lists(cases, set(), set(), {own: 9.0}) == ("f.py::a\n", f"{x64}\n")
+
+
+def test_every_launch_of_a_module_counts():
+    """Whichever test launches a module first in a process, each test that launches it is found."""
+    for _ in range(2):
+        with selection.launches() as names:
+            sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), device="cpu")
+            sim.step(sim.state())
+        assert f"{selection.SHARED}float32.integrate.fused" in names
 
 
 def test_the_list_names_tests():
