@@ -22,9 +22,12 @@ with `ci` is of CI alone.
 
 import collections
 import contextlib
+import os
 import pathlib
+import tempfile
 from typing import NamedTuple
 
+import pytest
 import warp as wp
 
 TYPES = ("float32", "float64")
@@ -160,9 +163,24 @@ def compiling_seconds(folder: pathlib.Path) -> dict[str, float]:
     return found
 
 
+# What a Python that a test starts does at its end: add the modules that it has loaded to a file.
+SITE = """
+import atexit, os, sys
+def tell():
+    if "warp" in sys.modules:
+        modules = sys.modules["warp"]._src.context.user_modules.values()
+        with open(os.environ["WARPSIM_LAUNCHES"], "a") as file:
+            file.writelines(f"{module.name}\\n" for module in modules if module.execs)
+atexit.register(tell)
+"""
+
+
 @contextlib.contextmanager
 def launches():
-    """The names of the Warp modules whose kernels are launched meanwhile, a set; not of launches that are repeated."""
+    """The names of the Warp modules whose kernels are launched meanwhile, a set; of programs that are started, at the end.
+
+    Launches that are repeated (`wp.Launch`) and programs that are killed do not count.
+    """
     kind, names = wp._src.context.Module, set()
     load = kind.load
 
@@ -170,11 +188,15 @@ def launches():
         names.add(module.name)
         return load(module, *arguments, **options)
 
-    kind.load = named
-    try:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        told = pathlib.Path(folder, "launches")
+        told.touch()
+        pathlib.Path(folder, "sitecustomize.py").write_text(SITE)
+        patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
+        patch.setenv("WARPSIM_LAUNCHES", str(told))
+        patch.setattr(kind, "load", named)
         yield names
-    finally:
-        kind.load = load
+        names.update(told.read_text().split())
 
 
 def make_lists(cases: dict[str, tuple[float, list[str]]], fixed: set[str], only_ci: set[str], compiling) -> tuple:

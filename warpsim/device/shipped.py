@@ -38,10 +38,9 @@ def lend_object(module: wp.Module) -> None:
 
     @functools.wraps(warps)
     def load(device, block_dim=None, *others, **named):
-        # Warp calls this at every launch; a module that is loaded and has changed since is compiled
-        usual = functools.partial(
-            type(module).load, module
-        )  # looked up here: tests/selection.py replaces it for a while
+        # Warp calls this at every launch; a module that is loaded and has changed since is compiled. Its own method is
+        # looked up here, since tests/selection.py replaces it for a while.
+        usual = functools.partial(type(module).load, module)
         if others or named or (None, block_dim) in module.execs or not wp.get_device(device).is_cpu:
             return usual(device, block_dim, *others, **named)
         return _load_object(module, usual, device, block_dim) or usual(device, block_dim)
