@@ -15,7 +15,7 @@ pytest.importorskip("rsl_rl")
 
 
 def weights(learner) -> bytes:
-    actor = learner.ppo.actor if learner.algorithm == "ppo" else learner.actor
+    actor = learner.ppo.actor if learner.algorithm == "ppo" else learner.average
     return b"".join(x.cpu().numpy().tobytes() for x in actor.state_dict().values())
 
 

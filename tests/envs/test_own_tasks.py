@@ -207,7 +207,7 @@ def test_settings_belong_to_the_task():
 
 
 BAD = {
-    ("iterations", "envs", "epochs", "minibatches", "horizon_steps"): (0, 1.5, True, "3", None),
+    ("iterations", "envs", "epochs", "minibatches", "horizon_steps", "critic_rounds"): (0, 1.5, True, "3", None),
     ("horizon",): (0, 1.5, True, "3"),
     ("hidden",): ((), 64, "64", (64, 0), (64.0,)),
     ("activation", "schedule", "symmetry"): ("ELU", None, 1),
@@ -216,6 +216,7 @@ BAD = {
     ("learning_rate", "desired_kl", "clip", "init_std", "critic_learning_rate"): (0.0, -1.0, float("inf"), "1"),
     ("entropy", "value_loss_coef", "smoothing"): (-1.0, float("inf"), float("nan"), (1.0,)),
     ("max_grad_norm", "max_state_gradient"): (0.0, -1.0, float("nan"), "1"),
+    ("averaging",): (-0.1, 1.0, float("nan"), "0.9"),
     ("betas",): ((0.9,), 0.9, (0.9, 1.0), (0.9, float("nan"))),
 }
 
@@ -271,17 +272,16 @@ def test_settings_of_shac_reach_it(torch):
     def learned(**given) -> list:
         learning = {"shac": {"horizon": 4, "hidden": (8,)} | given}
         learner = make_learner("shac", "hopper", num_envs=4, device="cpu", learning=learning)
-        learner.iterate()
-        return [x.tolist() for x in [*learner.actor.state_dict().values(), *learner.target.state_dict().values()]] + [
-            learner.iterate()["gradient"]
-        ]
+        gradient = [learner.iterate()["gradient"] for _ in range(3)][-1]
+        parts = (learner.actor, learner.target, learner.average)
+        return [x.tolist() for part in parts for x in part.state_dict().values()] + [gradient]
 
     plain = learned()
     assert learned() == plain
     for name, value in {
         **{"activation": "tanh", "obs_normalization": False, "init_std": 0.5, "betas": (0.5, 0.9), "epochs": 2},
         **{"critic_learning_rate": 1e-4, "minibatches": 2, "max_grad_norm": 0.01, "target_decay": 0.9},
-        **{"max_state_gradient": 0.01, "smoothing": 1.0},
+        **{"max_state_gradient": 0.01, "smoothing": 1.0, "critic_rounds": 1, "averaging": 0.0},
     }.items():
         assert learned(**{name: value}) != plain, name
     assert np.isfinite(learned(max_state_gradient=float("inf"), max_grad_norm=float("inf"))[-1])
@@ -327,7 +327,9 @@ def test_checkpoints_of_versions_with_fewer_settings(torch, found, capsys):
     from warpsim.envs.training import load_learner, train
 
     for algorithm in ("ppo", "shac"):
-        train("my_tasks:Pole", algorithm=algorithm, device="cpu", out="out", iterations=1)
+        then = {name: value for name, value in BEFORE[algorithm].items() if name != "horizon"}
+        options = {"algorithm": algorithm, "device": "cpu", "out": "out", "learning": {algorithm: then}}
+        train("my_tasks:Pole", iterations=1, **options)
         kept = t.load("out/checkpoint.pt", weights_only=True)
         old = ("iterations", "envs", "horizon", "hidden", "gamma", "lam", "learning_rate", "entropy")
         kept["learning"] = {name: value for name, value in kept["learning"].items() if name in old}
@@ -335,7 +337,7 @@ def test_checkpoints_of_versions_with_fewer_settings(torch, found, capsys):
         whole = load_learner("out/checkpoint.pt", device="cpu").iterate()
         t.save(kept, "out/checkpoint.pt")
         assert load_learner("out/checkpoint.pt", device="cpu").iterate() == whole
-        assert train("my_tasks:Pole", device="cpu", out="out", resume=True)["algorithm"] == algorithm
+        assert train("my_tasks:Pole", resume=True, **options)["algorithm"] == algorithm
         kept["learning"]["zeal"] = 3
         t.save(kept, "out/checkpoint.pt")
         code, _, err = run(capsys, "play", "out")

@@ -193,6 +193,11 @@ class ShacSettings(_Settings):
         β₁ and β₂ of Adam.
     target_decay : float
         Weight of the old target critic after an update.
+    critic_rounds : int
+        Number of rounds whose data the critic learns from; its returns reach over all of them.
+    averaging : float
+        Weight of the old average of the actor's weights after an update. The average is what is evaluated and exported;
+        0: the last weights.
     max_state_gradient : float
         Limit of a world's gradient with respect to its state, as a multiple of the median over all worlds; inf is none.
     smoothing : float
@@ -211,8 +216,10 @@ class ShacSettings(_Settings):
     learning_rate: float = _set(2e-3, positive)
     critic_learning_rate: float | None = _set(None, _rate_or_none)
     betas: tuple[float, float] = _set((0.7, 0.95), _pair)
-    epochs: int = _set(8, _count)
+    epochs: int = _set(4, _count)
     target_decay: float = _set(0.4, _between)
+    critic_rounds: int = _set(8, _count)
+    averaging: float = _set(0.98, _below_one)
     max_state_gradient: float = _set(3.0, _limit)
     smoothing: float = _set(0.3, _weight)
     init_std: float = _set(math.exp(-1.0), positive)
@@ -230,6 +237,7 @@ BEFORE = {
         **{"activation": "elu", "obs_normalization": True, "init_std": math.exp(-1.0), "betas": (0.7, 0.95)},
         **{"critic_learning_rate": None, "epochs": 8, "minibatches": 4, "max_grad_norm": 1.0, "target_decay": 0.4},
         **{"max_state_gradient": 3.0, "smoothing": 0.3, "horizon": 16, "horizon_steps": 20},
+        **{"critic_rounds": 1, "averaging": 0.0},
     },
 }
 

@@ -5,6 +5,10 @@ Source: Xu et al., Accelerated Policy Learning with Parallel Differentiable Simu
 actions are differentiated from the rewards to the policy's weights. A critic estimates the return after the rollout
 (eqs. 3 to 5 there). It learns from TD(λ) returns against a slowly updated target copy. An episode that ends within a
 rollout ends the gradient there.
+
+Two things differ from the paper. Rollouts are short here, so the critic's returns reach over the last `critic_rounds`
+of them: over one alone, the cost of a fall would move to earlier states by h actions a round. The policy that is
+evaluated is an average of the weights after all rounds (Polyak and Juditsky, 1992), since single rounds differ much.
 """
 
 import copy
@@ -20,6 +24,7 @@ from warpsim.envs.learner import Learner
 from warpsim.envs.task import simulator_options
 from warpsim.solve.sap.sap import SAP
 
+NETWORKS = ("actor", "critic", "target", "average")
 LAYERS = {
     **{"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "selu": nn.SELU, "swish": nn.SiLU, "tanh": nn.Tanh},
 }
@@ -64,6 +69,12 @@ class _Policy(nn.Module):
         return self.middle + self.half_range * torch.tanh(self.actor(self.standard(observation)))
 
 
+def _move(old: nn.Module, new: nn.Module, kept: float) -> None:
+    """Move the weights of a network towards those of another one, so that a share of the old ones is kept."""
+    for a, b in zip(old.parameters(), new.parameters(), strict=True):
+        a.mul_(kept).add_((1.0 - kept) * b)
+
+
 class ShacLearner(Learner):
     """SHAC with gradients through `horizon` actions in all environments.
 
@@ -106,6 +117,8 @@ class ShacLearner(Learner):
         self.actor = _network(size, own.hidden, len(self.middle), own.activation).to(device)
         self.critic = _network(size, own.hidden, 1, own.activation).to(device)
         self.target = copy.deepcopy(self.critic)
+        self.average = copy.deepcopy(self.actor)  # the actor that is evaluated
+        self.past: dict[str, torch.Tensor] = {}  # the last rounds, which the critic learns from
         self.spread = nn.Parameter(
             torch.full_like(self.middle, math.log(own.init_std))
         )  # log of the noise's standard deviation
@@ -113,21 +126,20 @@ class ShacLearner(Learner):
         self.actor_optimiser = torch.optim.Adam(self.actor_parameters, own.learning_rate, own.betas)
         rate = own.learning_rate if own.critic_learning_rate is None else own.critic_learning_rate
         self.critic_optimiser = torch.optim.Adam(self.critic.parameters(), rate, own.betas)
-        self.world.agree([*self.actor.parameters(), *self.critic.parameters(), *self.target.parameters()])
+        self.world.agree(p for name in NETWORKS for p in getattr(self, name).parameters())
         self.skipped = 0
 
-    def _action(self, seen, noise: bool):
-        raw = self.actor(seen)
-        if noise:
-            raw = raw + torch.exp(self.spread) * torch.randn_like(raw)
-        return self.middle + self.half * torch.tanh(raw)
+    def _action(self, observation):
+        """The policy's action with noise."""
+        raw = self.actor(self.standard(observation))
+        return self.middle + self.half * torch.tanh(raw + torch.exp(self.spread) * torch.randn_like(raw))
 
     def act(self, observation):
         with torch.inference_mode():
-            return self._action(self.standard(observation), noise=False)
+            return self.middle + self.half * torch.tanh(self.average(self.standard(observation)))
 
     def policy(self):
-        return _Policy(*copy.deepcopy((self.standard, self.actor, self.middle, self.half)))
+        return _Policy(*copy.deepcopy((self.standard, self.average, self.middle, self.half)))
 
     def _iterate(self) -> dict:
         begun = time.process_time()
@@ -138,11 +150,14 @@ class ShacLearner(Learner):
         loss.backward()
         length = self._step_actor()
         collected = time.process_time()
-        missed = self._fit_critic(stretch)
-        kept = self.settings.target_decay
+        for name, new in stretch.items():
+            old = self.past.get(name, new[:0])
+            self.past[name] = torch.cat([old, new])[-self.horizon * self.settings.critic_rounds :]
+        missed = self._fit_critic()
+        begin = (1.0 + self.iteration) / (10.0 + self.iteration)  # forgets the first weights
         with torch.no_grad():
-            for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
-                old.mul_(kept).add_((1.0 - kept) * new)
+            _move(self.target, self.critic, self.settings.target_decay)
+            _move(self.average, self.actor, min(self.settings.averaging, begin))
             if self.settings.obs_normalization:
                 self.standard.see(stretch["raw"].flatten(0, 1))
             self.world.agree(self.standard.buffers())
@@ -152,17 +167,18 @@ class ShacLearner(Learner):
         return told | {"skipped": self.skipped, "faults": int(self.env.faults.sum())}
 
     def _stretch(self):
-        """Roll out `horizon` actions; returns the critic's data `(horizon, environments, …)` and the policy's loss."""
+        """Roll out `horizon` actions; returns the critic's data `(horizon, environments, …)` and the policy's loss.
+
+        Of an action these are the observations before and after, reward, and whether the episode ended or terminated.
+        """
         horizon, gamma = self.horizon, self.settings.gamma
-        n, rows = len(self.observation), {name: [] for name in ("raw", "seen", "reward", "ended", "next")}
+        n, rows = len(self.observation), {name: [] for name in ("raw", "after", "reward", "ended", "terminated")}
         gain, discount = torch.zeros(n, device=self.torch_device), torch.ones(n, device=self.torch_device)
         loss, observation = 0.0, self.observation
         for k in range(horizon):
             self._bound_gradients()
-            seen = self.standard(observation)
             rows["raw"].append(observation.detach())
-            rows["seen"].append(seen.detach())
-            observation, reward, terminated, truncated, info = self.env.step(self._action(seen, noise=True))
+            observation, reward, terminated, truncated, info = self.env.step(self._action(observation))
             ended = terminated | truncated
             after = torch.where(ended[:, None], info["final_obs"], observation) if "final_obs" in info else observation
             value = torch.where(terminated, 0.0, self.target(self.standard(after)).squeeze(-1))
@@ -171,7 +187,7 @@ class ShacLearner(Learner):
             loss = loss - torch.where(closing, gain + discount * value, 0.0).sum()
             gain, discount = torch.where(ended, 0.0, gain), torch.where(ended, 1.0, discount)
             self._count(reward.detach(), ended)
-            for name, x in (("reward", reward), ("ended", ended), ("next", value)):
+            for name, x in (("after", after), ("reward", reward), ("ended", ended), ("terminated", terminated)):
                 rows[name].append(x.detach())
         self.observation = observation
         return {name: torch.stack(x) for name, x in rows.items()}, loss / (horizon * n)
@@ -212,15 +228,22 @@ class ShacLearner(Learner):
             self.skipped += 1
         return float(length)
 
-    def _fit_critic(self, stretch) -> float:
-        """Fit the critic to TD(λ) returns; returns the mean squared error of the last pass."""
-        reward, ended, following = stretch["reward"], stretch["ended"], stretch["next"]
-        goal, goals, lam = following[-1], [], self.settings.lam
-        for k in reversed(range(self.horizon)):
-            ahead = (1.0 - lam) * following[k] + lam * goal
-            goal = reward[k] + self.settings.gamma * torch.where(ended[k], following[k], ahead)
-            goals.append(goal)
-        seen, goals = stretch["seen"].flatten(0, 1), torch.stack(goals[::-1]).flatten()
+    def _returns(self):
+        """TD(λ) returns over the last rounds, up to the ends of episodes, `(actions, environments)`."""
+        past, gamma, lam = self.past, self.settings.gamma, self.settings.lam
+        with torch.no_grad():
+            following = self.target(self.standard(past["after"])).squeeze(-1)
+            following = torch.where(past["terminated"], 0.0, following)
+            goal, goals = following[-1], []
+            for k in reversed(range(len(following))):
+                ahead = (1.0 - lam) * following[k] + lam * goal
+                goal = past["reward"][k] + gamma * torch.where(past["ended"][k], following[k], ahead)
+                goals.append(goal)
+        return torch.stack(goals[::-1])
+
+    def _fit_critic(self) -> float:
+        """Fit the critic to the returns of the last rounds; returns the mean squared error of the last pass."""
+        seen, goals = self.standard(self.past["raw"]).flatten(0, 1), self._returns().flatten()
         for _ in range(self.settings.epochs):
             missed = []
             for part in torch.randperm(len(seen), device=seen.device).chunk(self.settings.minibatches):
@@ -237,18 +260,16 @@ class ShacLearner(Learner):
         return sum(torch.stack(missed).tolist()) / len(missed)
 
     def _parts(self) -> dict:
-        return {
-            name: getattr(self, name)
-            for name in ("standard", "actor", "critic", "target", "actor_optimiser", "critic_optimiser")
-        }
+        return {name: getattr(self, name) for name in ("standard", *NETWORKS, "actor_optimiser", "critic_optimiser")}
 
     def _learned(self) -> dict:
         kept = {name: part.state_dict() for name, part in self._parts().items()}
-        return kept | {"spread": self.spread.detach().clone(), "skipped": self.skipped}
+        return kept | {"spread": self.spread.detach().clone(), "skipped": self.skipped, "past": dict(self.past)}
 
     def _relearn(self, kept: dict) -> None:
+        kept = {"average": kept["actor"], "past": {}} | kept  # which checkpoints of earlier versions lack
         for name, part in self._parts().items():
             part.load_state_dict(kept[name])
         with torch.no_grad():
             self.spread.copy_(kept["spread"])
-        self.skipped = kept["skipped"]
+        self.skipped, self.past = kept["skipped"], dict(kept["past"])

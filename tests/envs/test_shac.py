@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SHAC's critic learns TD(λ) returns over the last rounds; the policy that is evaluated is an average."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("rsl_rl")
+
+
+def make(**given):
+    from warpsim.envs.training import make_learner
+
+    learning = {"shac": {"horizon": 2, "hidden": (8,), **given}}
+    return make_learner("shac", "cartpole", num_envs=3, device="cpu", learning=learning)
+
+
+def test_returns_reach_over_rounds_and_end_with_episodes():
+    """The λ-return by its definition, a mean of n-step returns with weights (1 - λ) λⁿ⁻¹, over six actions of three
+    rounds: a world whose episode never ends, one that terminates, one whose time is up."""
+    import torch
+
+    learner = make(critic_rounds=3)
+    while len(learner.past.get("reward", ())) < 6:
+        learner.iterate()
+    past = learner.past
+    past["ended"], past["terminated"] = (torch.zeros((6, 3), dtype=torch.bool) for _ in range(2))
+    past["ended"][2, 1] = past["terminated"][2, 1] = past["ended"][3, 2] = True
+    past["reward"] = torch.randn((6, 3), generator=torch.Generator().manual_seed(1))
+    gamma, lam = learner.settings.gamma, learner.settings.lam
+    with torch.no_grad():
+        value = learner.target(learner.standard(past["after"])).squeeze(-1).double().numpy()
+    reward, found = past["reward"].double().numpy(), learner._returns().numpy()
+    for world, last in ((0, 5), (1, 2), (2, 3)):
+        for first in range(last + 1):
+            steps = []
+            for n in range(1, last - first + 2):
+                end = first + n - 1
+                closing = 0.0 if past["terminated"][end, world] else value[end, world]
+                steps.append(sum(gamma**k * reward[first + k, world] for k in range(n)) + gamma**n * closing)
+            weights = [(1.0 - lam) * lam**n for n in range(len(steps) - 1)] + [lam ** (len(steps) - 1)]
+            np.testing.assert_allclose(found[first, world], np.dot(weights, steps), rtol=1e-5)
+
+
+def test_the_critic_forgets_older_rounds():
+    """It learns from `critic_rounds` rounds at most, the last of them last."""
+    for rounds in (1, 2):
+        learner = make(critic_rounds=rounds)
+        lengths = []
+        for _ in range(3):
+            learner.iterate()
+            lengths.append(len(learner.past["reward"]))
+        assert lengths == [2, min(4, 2 * rounds), 2 * rounds]
+        before = {name: x.clone() for name, x in learner.past.items()}
+        learner.iterate()
+        kept = len(before["reward"]) - 2
+        assert all((learner.past[name][:kept] == x[2:]).all() for name, x in before.items())
+
+
+@pytest.mark.parametrize("averaging", [0.0, 0.15])
+def test_the_average_of_the_weights_acts(averaging):
+    """It starts with weights of 1/10, 2/11, … of the old average, and ends with `averaging`; evaluation and export use it."""
+    import torch
+
+    learner = make(averaging=averaging)
+    expected = [x.detach().clone() for x in learner.actor.parameters()]
+    for k in range(3):
+        learner.iterate()
+        kept = min(averaging, (1 + k) / (10 + k))
+        expected = [
+            kept * a + (1.0 - kept) * b.detach() for a, b in zip(expected, learner.actor.parameters(), strict=True)
+        ]
+    for a, b in zip(expected, learner.average.parameters(), strict=True):
+        torch.testing.assert_close(a, b.detach())
+    observation = learner.observation.detach()
+    with torch.no_grad():
+        acted = learner.middle + learner.half * torch.tanh(learner.average(learner.standard(observation)))
+        assert (learner.act(observation) == acted).all() and (learner.policy()(observation) == acted).all()
+        last = learner.middle + learner.half * torch.tanh(learner.actor(learner.standard(observation)))
+    assert torch.equal(acted, last) == (averaging == 0.0)
