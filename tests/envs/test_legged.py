@@ -19,6 +19,7 @@ try:
     HERE = True
 except importlib.metadata.PackageNotFoundError:
     HERE = False
+ASSETS = any(d.name == "example-robot-data" for d in importlib.metadata.distributions())
 needs_files = pytest.mark.skipif(not HERE, reason="needs pip install --no-deps mjlab")
 
 
@@ -81,6 +82,23 @@ def test_tasks_step_and_go_on_with_the_same_bits(name):
         for found, row in zip(env.step(action)[:4], rows, strict=True):
             np.testing.assert_array_equal(found, row)
     assert all(np.isfinite(row[1]).all() for row in expected) and not env.faults.any()
+
+
+@pytest.mark.assets
+@pytest.mark.skipif(not ASSETS, reason="needs pip install example-robot-data")
+@pytest.mark.parametrize("height, ends", [(0.32, False), (0.1, True)])
+def test_where_it_learns_by_gradients_a_robot_that_lies_ends_its_episode(height, ends):
+    """Contact of the trunk is not read there; the height is, on flat ground."""
+
+    def at(s, start):
+        start["q"] = start["q"].copy()
+        start["q"][:, 2] = height
+
+    smooth = TASKS["Quadruped"].smooth | {"starts": (terms.start_from("stance"), at)}
+    env = VectorEnv(TASKS["Quadruped"], 2, device="cpu", autoreset="DISABLED", **smooth)
+    env.reset(seed=1)
+    assert (env.step(np.zeros(env.action_space.shape, np.float32))[2] == ends).all()
+    assert "low" not in TASKS["QuadrupedRough"].smooth["terminations"]
 
 
 @needs_files

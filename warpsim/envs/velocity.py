@@ -39,6 +39,7 @@ from warpsim.envs.terrain import height_scan, start_by_level, start_on
 SECOND = 0.02  # duration of an action [s]: weights are per second
 SCALE, REACH = 0.25, 4.0  # joint targets are the stance + SCALE [rad] times actions in ± REACH
 PERIOD, DOWN = 0.8, 0.55  # of a biped's clock: a cycle [s], and the share of it in which a foot is down
+LOW = 0.6  # share of the stance's height below which a robot on flat ground lies
 CLEARANCE = 0.06  # [m] that a biped's foot is lifted
 FAST = ((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0))  # ranges of commands (vx, vy, yaw rate) [m/s, rad/s]
 SLOW = ((-0.5, -0.3, -0.5), (1.0, 0.3, 0.5))
@@ -94,6 +95,8 @@ def _tables(robot, rough: bool, most) -> dict:
     rewards, fallen = _rewards(robot), {"fallen": lambda s: inclination(s, robot) < 0.5}
     randomised = (randomise("geom_friction", 0.6, 1.4), randomise("body_mass", 0.9, 1.1))
     bound, command_range = REACH * np.ones(len(robot.moved)), uniform_command(*most, every=250)
+    # In softened contact "trunk" is not read: without this a robot that lies on its trunk would lie there to the end.
+    low = {} if rough else {"low": lambda s: s.q[:, s.host_columns(robot.free)[0][2]] < LOW * robot.height}
     at, noise_of_start = start_from("stance"), start_noise(v=0.2)
     easy_first = start_by_level(legged.ground().starts, legged.LEVELS, UP, DOWN_AGAIN)
     anywhere = (at, start_on(legged.ground().starts), noise_of_start)
@@ -111,7 +114,7 @@ def _tables(robot, rough: bool, most) -> dict:
         "events": (*randomised, push(robot.free, (0.5, 0.5, 0.0, 0.0, 0.0, 0.0), every=400)),
         "smooth": {
             "rewards": {name: term for name, term in rewards.items() if name not in ("air", "gait", "slip", "swing")},
-            "terminations": fallen,
+            "terminations": fallen | low,
             "events": randomised,
             "critic_observations": {},
         },
