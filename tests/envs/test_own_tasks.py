@@ -207,7 +207,7 @@ def test_settings_belong_to_the_task():
 
 
 BAD = {
-    ("iterations", "envs", "epochs", "minibatches", "horizon_steps", "critic_rounds"): (0, 1.5, True, "3", None),
+    ("iterations", "envs", "epochs", "minibatches", "horizon_steps", "critic_horizon"): (0, 1.5, True, "3", None),
     ("horizon",): (0, 1.5, True, "3"),
     ("hidden",): ((), 64, "64", (64, 0), (64.0,)),
     ("activation", "schedule", "symmetry"): ("ELU", None, 1),
@@ -281,7 +281,7 @@ def test_settings_of_shac_reach_it(torch):
     for name, value in {
         **{"activation": "tanh", "obs_normalization": False, "init_std": 0.5, "betas": (0.5, 0.9), "epochs": 2},
         **{"critic_learning_rate": 1e-4, "minibatches": 2, "max_grad_norm": 0.01, "target_decay": 0.9},
-        **{"max_state_gradient": 0.01, "smoothing": 1.0, "critic_rounds": 1, "averaging": 0.0},
+        **{"max_state_gradient": 0.01, "smoothing": 1.0, "critic_horizon": 1, "averaging": 0.0},
     }.items():
         assert learned(**{name: value}) != plain, name
     assert np.isfinite(learned(max_state_gradient=float("inf"), max_grad_norm=float("inf"))[-1])

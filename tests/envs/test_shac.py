@@ -20,7 +20,7 @@ def test_returns_reach_over_rounds_and_end_with_episodes():
     rounds: a world whose episode never ends, one that terminates, one whose time is up."""
     import torch
 
-    learner = make(critic_rounds=3)
+    learner = make(critic_horizon=6)
     while len(learner.past.get("reward", ())) < 6:
         learner.iterate()
     past = learner.past
@@ -43,9 +43,9 @@ def test_returns_reach_over_rounds_and_end_with_episodes():
 
 
 def test_the_critic_forgets_older_rounds():
-    """It learns from `critic_rounds` rounds at most, the last of them last."""
-    for rounds in (1, 2):
-        learner = make(critic_rounds=rounds)
+    """It learns from as many rounds as `critic_horizon` actions take, of two actions each, the last round last."""
+    for actions, rounds in ((1, 1), (2, 1), (3, 2), (4, 2)):
+        learner = make(critic_horizon=actions)
         lengths = []
         for _ in range(3):
             learner.iterate()

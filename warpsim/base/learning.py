@@ -193,8 +193,9 @@ class ShacSettings(_Settings):
         β₁ and β₂ of Adam.
     target_decay : float
         Weight of the old target critic after an update.
-    critic_rounds : int
-        Number of rounds whose data the critic learns from; its returns reach over all of them.
+    critic_horizon : int
+        Number of actions in each world that the critic's returns reach over: of the last rounds, as many whole ones as
+        that takes.
     averaging : float
         Weight of the old average of the actor's weights after an update. The average is what is evaluated and exported;
         0: the last weights.
@@ -218,7 +219,7 @@ class ShacSettings(_Settings):
     betas: tuple[float, float] = _set((0.7, 0.95), _pair)
     epochs: int = _set(4, _count)
     target_decay: float = _set(0.4, _between)
-    critic_rounds: int = _set(8, _count)
+    critic_horizon: int = _set(40, _count)
     averaging: float = _set(0.98, _below_one)
     max_state_gradient: float = _set(3.0, _limit)
     smoothing: float = _set(0.3, _weight)
@@ -237,7 +238,7 @@ BEFORE = {
         **{"activation": "elu", "obs_normalization": True, "init_std": math.exp(-1.0), "betas": (0.7, 0.95)},
         **{"critic_learning_rate": None, "epochs": 8, "minibatches": 4, "max_grad_norm": 1.0, "target_decay": 0.4},
         **{"max_state_gradient": 3.0, "smoothing": 0.3, "horizon": 16, "horizon_steps": 20},
-        **{"critic_rounds": 1, "averaging": 0.0},
+        **{"critic_horizon": 1, "averaging": 0.0},
     },
 }
 

@@ -6,9 +6,9 @@ actions are differentiated from the rewards to the policy's weights. A critic es
 (eqs. 3 to 5 there). It learns from TD(λ) returns against a slowly updated target copy. An episode that ends within a
 rollout ends the gradient there.
 
-Two things differ from the paper. Rollouts are short here, so the critic's returns reach over the last `critic_rounds`
-of them: over one alone, the cost of a fall would move to earlier states by h actions a round. The policy that is
-evaluated is an average of the weights after all rounds (Polyak and Juditsky, 1992), since single rounds differ much.
+Two things differ from the paper. Rollouts are short here, so the critic's returns reach over several of them: over one
+alone, the cost of a fall would move to earlier states by h actions a round. The policy that is evaluated is an average
+of the weights after all rounds (Polyak and Juditsky, 1992), since single rounds differ much.
 """
 
 import copy
@@ -150,9 +150,9 @@ class ShacLearner(Learner):
         loss.backward()
         length = self._step_actor()
         collected = time.process_time()
+        rounds = math.ceil(self.settings.critic_horizon / self.horizon)
         for name, new in stretch.items():
-            old = self.past.get(name, new[:0])
-            self.past[name] = torch.cat([old, new])[-self.horizon * self.settings.critic_rounds :]
+            self.past[name] = torch.cat([self.past.get(name, new[:0]), new])[-rounds * self.horizon :]
         missed = self._fit_critic()
         begin = (1.0 + self.iteration) / (10.0 + self.iteration)  # forgets the first weights
         with torch.no_grad():
