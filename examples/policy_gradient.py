@@ -4,14 +4,14 @@
     python -m examples.policy_gradient [out]        # writes out/policy_gradient.png and out/policy_gradient.usd
 
 32 worlds go on from where they are for 8 steps; the reward of those steps and the value of the last state are
-differentiated through the simulator into the policy's weights. Random search (ARS with a linear policy, which did better
+differentiated through the simulator into the policy's weights. The value is learned from returns over the last 8 of such
+horizons. Random search (ARS with a linear policy, which did better
 than the network; the same rewards, 32 pairs of perturbed weights at once) gets the same number of env-steps. Needs torch.
 
 The gradients are those of softened contact (`SAP.smoothed`); every speed told is that of the true one. The horizon is
-short: with 32 steps, and the settings of then, the speed was 0.11 m/s. One run proves little, and
-neither do five: medians of seeds 0 to 4 are 1.4 m/s after 49,152 env-steps, and 0.68 m/s for random search after 51,200
-(`benchmarks/policy_gradient.py`); of seeds 10 to 14 0.92 and 0.77 m/s, from 0.17 to 1.8 and from 0.25 to 0.94. Random
-search takes a quarter of the CPU time.
+short: with 32 steps, and the settings of then, the speed was 0.11 m/s. One run proves little: medians of seeds 0 to 4 are
+2.0 m/s after 49,152 env-steps, and 0.68 m/s for random search after 51,200 (`benchmarks/policy_gradient.py`); of seeds 15
+to 19 1.3 and 0.62 m/s, from 0.77 to 2.5 and from 0.18 to 0.80. Random search takes a quarter of the CPU time.
 
 After Xu et al., Accelerated Policy Learning with Parallel Differentiable Simulation (2022); Mania, Guy, Recht, Simple
 random search of static linear policies (2018).
@@ -33,7 +33,7 @@ from warpsim.tools.demo import robot_path
 from warpsim.tools.runs import perturbed_start
 
 WORLDS, HORIZON, SUBSTEPS, DT = 32, 8, 2, 0.02
-ITERATIONS = 192
+ITERATIONS, ROUNDS = 192, 8  # horizons, and the last of them that the critic learns from
 SMOOTHING = 0.3  # of the contact that is differentiated
 EPISODE = 250  # steps, after which a world starts anew
 GAMMA, LAMBDA = 0.98, 0.95
@@ -90,14 +90,15 @@ class Ants:
         """One step of DT under a control."""
         return ws.torch.step(self.sim, q, v, control, substeps=SUBSTEPS)
 
-    def renew(self, q: torch.Tensor, v: torch.Tensor) -> None:
-        """Go on from q, v; worlds that fell, blew up or are old start anew."""
+    def renew(self, q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """Go on from q, v; worlds that fell, blew up or are old start anew. Returns which `(worlds,)`."""
         self.age += HORIZON
         lost = ~torch.isfinite(q).all(1) | (q[:, 2] < LOWEST) | (q[:, 2] > HIGHEST) | torch.tensor(self.age >= EPISODE)
         lost |= torch.tensor(self.sim.diagnostics.flags.numpy() & ws.NONFINITE != 0)
         self.age[lost.numpy()] = 0
         fresh_q, fresh_v = self.starts()
         self.q, self.v = torch.where(lost[:, None], fresh_q, q), torch.where(lost[:, None], fresh_v, v)
+        return lost
 
 
 @torch.no_grad()
@@ -112,29 +113,40 @@ def evaluate(policy, ants: Ants, steps: int = 150) -> float:
     return float((Q[-1, :, 0] - begin).mean() / (steps * DT))
 
 
-def horizon(ants: Ants, policy, critic, steps: int):
-    """Loss of the policy over a short horizon, and observations and targets for the critic."""
+def horizon(ants: Ants, policy, critic, steps: int, past: list) -> torch.Tensor:
+    """Loss of the policy over a short horizon. Adds to `past` observations before and after, rewards and ends of it."""
     q, v = ants.q, ants.v
     total, discount = 0.0, 1.0
-    rewards, values, seen = [], [], []
+    rewards, seen = [], []
     for _ in range(steps):
         seen.append(observe(q, v))
         control = policy(seen[-1])
         control = torch.clamp(control + NOISE * torch.randn_like(control), -1.0, 1.0)
         q, v = ants.step(q, v, control)
-        r = reward(v, q, control)
-        total = total + discount * r
+        rewards.append(reward(v, q, control))
+        total = total + discount * rewards[-1]
         discount *= GAMMA
-        rewards.append(r.detach())
-        values.append(critic(observe(q, v))[:, 0] / (1 - GAMMA))  # the critic gives mean rewards, of order 1
-    total = total + discount * values[-1]
-    ants.renew(q.detach(), v.detach())
-    with torch.no_grad():  # TD(lambda), backwards in time
-        target, targets = values[-1].detach(), []
-        for r, value in zip(reversed(rewards), reversed(values), strict=True):
-            target = r + GAMMA * ((1 - LAMBDA) * value.detach() + LAMBDA * target)
-            targets.append(target)
-    return -total.mean() / steps, torch.cat([x.detach() for x in seen]), (1 - GAMMA) * torch.cat(targets[::-1])
+    seen.append(observe(q, v))
+    total = total + discount * critic(seen[-1])[:, 0] / (1 - GAMMA)  # the critic gives mean rewards, of order 1
+    ended = torch.zeros(steps, len(q), dtype=torch.bool)
+    ended[-1] = ants.renew(q.detach(), v.detach())
+    seen = torch.stack(seen).detach()
+    past.append((seen[:-1], seen[1:], torch.stack(rewards).detach(), ended))
+    del past[:-ROUNDS]
+    return -total.mean() / steps
+
+
+@torch.no_grad()
+def critic_data(critic, past: list) -> tuple[torch.Tensor, torch.Tensor]:
+    """Observations and what the critic should give for them: TD(lambda) over the last rounds, backwards in time."""
+    before, after, rewards, ended = (torch.cat(rows) for rows in zip(*past, strict=True))
+    value = critic(after)[..., 0] / (1 - GAMMA)
+    target, targets = value[-1], []
+    for k in reversed(range(len(rewards))):
+        ahead = torch.where(ended[k], value[k], (1 - LAMBDA) * value[k] + LAMBDA * target)
+        target = rewards[k] + GAMMA * ahead
+        targets.append(target)
+    return before.flatten(0, 1), (1 - GAMMA) * torch.stack(targets[::-1]).flatten()
 
 
 def learn(iterations: int = ITERATIONS, seed: int = 0, every: int = 32, smoothing: float = SMOOTHING):
@@ -144,17 +156,18 @@ def learn(iterations: int = ITERATIONS, seed: int = 0, every: int = 32, smoothin
     actor_steps = torch.optim.Adam(policy.parameters(), RATE, betas=(0.7, 0.95))
     critic_steps = torch.optim.Adam(critic.parameters(), CRITIC_RATE)
     old_critic = copy.deepcopy(critic)
-    rows, spent = [(0, 0.0, evaluate(policy, judge))], 0.0
+    rows, spent, past = [(0, 0.0, evaluate(policy, judge))], 0.0, []
     for k in range(iterations):
         begin = time.process_time()
         for group in actor_steps.param_groups:
             group["lr"] = RATE * (1 - 0.9 * k / iterations)
-        loss, seen, targets = horizon(ants, policy, old_critic, HORIZON)
+        loss = horizon(ants, policy, old_critic, HORIZON, past)
         actor_steps.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(policy.parameters(), LONGEST_GRADIENT)
         if torch.isfinite(norm):
             actor_steps.step()
+        seen, targets = critic_data(old_critic, past)
         for _ in range(8):
             chosen = torch.randperm(len(seen))[: len(seen) // 4]
             critic_steps.zero_grad()
