@@ -109,7 +109,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish(session):
-    """The garbage collector passes over what lives to the end: tests, modules, syntax trees of kernels."""
+    """Let the garbage collector skip what lives to the end: tests, modules, syntax trees of kernels."""
     gc.collect()
     gc.freeze()
 

@@ -15,8 +15,8 @@ pytest.importorskip("rsl_rl")
 
 
 def weights(learner) -> bytes:
-    actor = learner.ppo.actor if learner.algorithm == "ppo" else learner.average
-    return b"".join(x.cpu().numpy().tobytes() for x in actor.state_dict().values())
+    parts = [learner.ppo.actor] if learner.algorithm == "ppo" else [learner.actor, learner.average]
+    return b"".join(x.cpu().numpy().tobytes() for part in parts for x in part.state_dict().values())
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "shac"])
