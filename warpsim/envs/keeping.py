@@ -13,7 +13,7 @@ KINDS = {"f": "real numbers", "i": "whole numbers", "b": "booleans"}
 
 def check_kept(kept, own: dict, sim) -> None:
     """Raise `ValueError` unless `kept` has the parts, shapes and types of `own`, the present result of `state_dict`."""
-    _table(kept, own, "state_dict")
+    _table(kept, {name: value for name, value in own.items() if name != "length"}, "state_dict")
     state = {name: array for name, array in own["arrays"].items() if not name.startswith(PARAMETERS)}
     _arrays(kept["arrays"], state, "arrays")
     for name, values in kept["arrays"].items():
@@ -26,6 +26,8 @@ def check_kept(kept, own: dict, sim) -> None:
         _array(kept[name], own[name].shape, "i", name)
     if kept["ended"] is not None:
         _array(kept["ended"], (sim.worlds,), "b", "ended")
+    if kept.get("length") is not None:  # which checkpoints of earlier versions lack
+        _array(kept["length"], (sim.worlds,), "f", "length")
     for name, value in (("tick", kept["tick"]), ("stream['seed']", kept["stream"].get("seed"))):
         whole(value, f"load_state_dict: {name}", 0)
     if not isinstance(kept["begun"], (bool, np.bool_)):

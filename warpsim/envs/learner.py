@@ -109,7 +109,7 @@ class Learner:
         self.compile_seconds = self._compiled()
         self.env = self._environment(own, "SAME_STEP", first_world=self.world.rank * own, **self._options())
         self.torch_device = str(self.env.arrays.made(np.zeros(1)).device)
-        self.observation, info = self.env.reset(seed=self.seed)
+        self.observation, info = self.env.reset(seed=self.seed, options={"staggered": task.episode is not None})
         self.privileged = info.get("critic")  # what the critic sees, in a task with `critic_observations`
         self._random = None
         with self._own_random():

@@ -5,7 +5,7 @@ import gymnasium
 import numpy as np
 
 from warpsim.base.checks import short, whole
-from warpsim.envs.vector_env import VectorEnv, reset_mask
+from warpsim.envs.vector_env import VectorEnv, reset_options
 
 
 class MixedEnv(gymnasium.vector.VectorEnv):
@@ -100,7 +100,7 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         seed : int, optional
             Begins the random numbers of all worlds anew. Default: they continue with each world's next episode.
         options : dict, optional
-            `{"reset_mask": mask}` with booleans (num_envs,). Default: all worlds.
+            `{"reset_mask": mask}` with booleans (num_envs,), default: all worlds; `{"staggered": True}`.
 
         Returns
         -------
@@ -120,7 +120,7 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         >>> ws.envs.MixedEnv([pole, pole], 2, device="cpu").reset(seed=1)[0].shape
         (2, 2)
         """
-        mask = reset_mask(options)
+        mask, _ = reset_options(options)
         if mask is not None and np.shape(mask) != (self.num_envs,):
             raise ValueError(f"reset_mask has shape {np.shape(mask)}; it must be ({self.num_envs},) of booleans")
         found = []

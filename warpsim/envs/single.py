@@ -4,7 +4,7 @@
 import gymnasium
 import numpy as np
 
-from warpsim.envs.vector_env import VectorEnv, reset_mask
+from warpsim.envs.vector_env import VectorEnv, reset_options
 from warpsim.show.render import Camera, render_image
 
 MODES = (None, "rgb_array")
@@ -32,7 +32,7 @@ class SingleEnv(gymnasium.Env):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """Begin an episode; returns observation and info. There are no options."""
-        reset_mask(options, known=())
+        reset_options(options, known=())
         super().reset(seed=seed)
         observation, info = self.env.reset(seed=seed)
         return observation[0], {name: x[0] for name, x in info.items()}

@@ -28,19 +28,25 @@ MODES = {mode.value: mode for mode in AutoresetMode} | {mode.name: mode for mode
 KEPT = ("q_before", "v_before", "action", "last_action", "steps")  # attributes of the view that checkpoints keep
 
 
-def reset_mask(options, known=("reset_mask",)):
-    """`reset_mask` of the options of a reset, None where it is missing. Raises `ValueError` for unknown options."""
+def reset_options(options, known=("reset_mask", "staggered")) -> tuple:
+    """`reset_mask` of the options of a reset, None where it is missing, and `staggered`.
+
+    Raises `ValueError` for unknown options.
+    """
     if options is None:
-        return None
+        return None, False
     if not isinstance(options, dict):
-        raise ValueError(f"options is {short(options)}; give a dict{' with reset_mask' if known else ''}, or None")
+        raise ValueError(f"options is {short(options)}; give a dict{' with ' * bool(known)}{listed(known)}, or None")
     for name in options:
         if name not in known:
             raise ValueError(
                 f"reset has no options[{name!r}]; it has: {listed(known) or 'none'}. What an environment is made with "
                 "is given when it is made"
             )
-    return options.get("reset_mask")
+    staggered = options.get("staggered", False)
+    if not isinstance(staggered, (bool, np.bool_)):
+        raise ValueError(f"staggered is {short(staggered)}; use True or False")
+    return options.get("reset_mask"), bool(staggered)
 
 
 class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
@@ -185,6 +191,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
                 term.bind(self.view)
         self._faults, self._clipped = (self.arrays.made(np.zeros(self.num_envs, np.int64)) for _ in range(2))
         self._begun, self._ended = False, None
+        self._stagger, self._length = self.view.draw(), None  # after how many actions each episode is truncated
         self._sizes: dict[str, list] = {}
         self._buffers = None
         self._rest: dict[str, wp.array] = {}
@@ -252,6 +259,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             Begins the random numbers of all worlds anew. Default: they continue with each world's next episode.
         options : dict, optional
             `{"reset_mask": mask}` with booleans (num_envs,): begin episodes in these worlds alone. Default: all worlds.
+            `{"staggered": True}`: truncate the episodes that begin now after random numbers of actions, up to the task's
+            `episode`, so that worlds do not all begin their next episodes in the same step.
 
         Returns
         -------
@@ -263,8 +272,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         Raises
         ------
         ValueError
-            The seed is no whole number, an option is unknown, the mask has another shape, or a seed and a partial mask
-            are given together.
+            The seed is no whole number, an option is unknown, the mask has another shape, a seed and a partial mask are
+            given together, or episodes of a task without an `episode` length are to be staggered.
 
         Examples
         --------
@@ -275,7 +284,9 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         >>> observations.shape
         (2, 2)
         """
-        mask = reset_mask(options)
+        mask, staggered = reset_options(options)
+        if staggered and self.task.episode is None:
+            raise ValueError("staggered episodes need a length; give the task an episode")
         if seed is not None:
             if isinstance(seed, (list, tuple)):
                 raise ValueError("seed is a list; one number seeds all worlds, each by its place")
@@ -293,6 +304,10 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             if not fresh:
                 self.view.next_episode(chosen)
             self._begin(chosen, startup=seed is not None)
+            if staggered:
+                length, draw = float(self.task.episode), self._stagger
+                others = self.arrays.zeros(self.num_envs, "float32") + length if self._length is None else self._length
+                self._length = self.arrays.rows(chosen, self.view.uniform(1, 0.0, length, draw=draw)[:, 0], others)
             self._begun = True
             if self._ended is not None:
                 self._ended = None if mask is None else self._ended & ~chosen
@@ -372,7 +387,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
                 x if x is None else xp.where(bad[:, None] & ~xp.isfinite(x), 0.0, x) for x in (observation, privileged)
             )
             self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
-        truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
+        length = t.episode if self._length is None else self._length
+        truncated = self._none() if length is None else (v.steps >= length) & ~terminated
         return self._advance(observation, privileged, reward, terminated, truncated, parts)
 
     def _act(self, command) -> None:
@@ -464,6 +480,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             "view": {name: host(getattr(v, name)) for name in KEPT},
             "commands": {name: host(x) for name, x in v.commands.items()},
             "ended": None if self._ended is None else host(self._ended),
+            "length": None if self._length is None else host(self._length),
             "faults": self.faults,
             "clipped": self.clipped,
             "gradient_faults": self.gradient_faults,
@@ -522,6 +539,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             setattr(v, name, made(kept["view"][name]))
         v.commands = {name: made(x) for name, x in kept["commands"].items()}
         self._ended = None if kept["ended"] is None else made(kept["ended"])
+        length = kept.get("length")  # which checkpoints of earlier versions lack
+        self._length = None if length is None or self.task.episode is None else made(length)
         self._faults, self._clipped = made(kept["faults"]), made(kept["clipped"])
         if self.requires_grad:
             v.gradient_faults = made(kept["gradient_faults"])
@@ -619,6 +638,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         v.restarted(mask)
         rows = self.arrays.rows
         v.steps, v.action, v.last_action = (rows(mask, 0, x) for x in (v.steps, v.action, v.last_action))
+        if self._length is not None:
+            self._length = rows(mask, float(self.task.episode), self._length)
         v.q_before, v.v_before = rows(mask, v.q, v.q_before), rows(mask, v.v, v.v_before)
         for term in self._terms:
             if hasattr(term, "reset"):
