@@ -197,8 +197,8 @@ class ShacSettings(_Settings):
         Number of actions in each world that the critic's returns reach over: of the last rounds, as many whole ones as
         that takes.
     averaging : float
-        Weight of the old average of the actor's weights after an update. The average is what is evaluated and exported;
-        0: the last weights.
+        Weight of the old average of the actor's weights per action: after an update it is `averaging` to the power of the
+        number of actions in a round. The average is what is evaluated and exported; 0: the last weights.
     max_state_gradient : float
         Limit of a world's gradient with respect to its state, as a multiple of the median over all worlds; inf is none.
     smoothing : float
@@ -220,7 +220,7 @@ class ShacSettings(_Settings):
     epochs: int = _set(4, _count)
     target_decay: float = _set(0.4, _between)
     critic_horizon: int = _set(40, _count)
-    averaging: float = _set(0.98, _below_one)
+    averaging: float = _set(0.995, _below_one)
     max_state_gradient: float = _set(3.0, _limit)
     smoothing: float = _set(0.3, _weight)
     init_std: float = _set(math.exp(-1.0), positive)

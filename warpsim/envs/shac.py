@@ -157,7 +157,7 @@ class ShacLearner(Learner):
         begin = (1.0 + self.iteration) / (10.0 + self.iteration)  # forgets the first weights
         with torch.no_grad():
             _move(self.target, self.critic, self.settings.target_decay)
-            _move(self.average, self.actor, min(self.settings.averaging, begin))
+            _move(self.average, self.actor, min(self.settings.averaging**self.horizon, begin))
             if self.settings.obs_normalization:
                 self.standard.see(stretch["raw"].flatten(0, 1))
             self.world.agree(self.standard.buffers())
