@@ -370,7 +370,10 @@ class CartPoleSwingUp(CartPole):
     stands from one that turns round and round.
     """
 
-    learning = {"ppo": {"iterations": 200}, "shac": {"iterations": 300, "horizon_steps": 128, "init_std": 1.0}}
+    learning = {
+        "ppo": {"iterations": 200},
+        "shac": {"iterations": 600, "horizon_steps": 64, "learning_rate": 5e-3, "init_std": 1.0},
+    }
     observations = {
         "cart": lambda s: s.q[:, :1],
         "cos": lambda s: s.xp.cos(s.q[:, 1:]),
