@@ -13,7 +13,7 @@ KINDS = {"f": "real numbers", "i": "whole numbers", "b": "booleans"}
 
 def check_kept(kept, own: dict, sim) -> None:
     """Raise `ValueError` unless `kept` has the parts, shapes and types of `own`, the present result of `state_dict`."""
-    _table(kept, {name: value for name, value in own.items() if name != "length"}, "state_dict")
+    _table(kept, {name: value for name, value in own.items() if name != "cut"}, "state_dict")
     state = {name: array for name, array in own["arrays"].items() if not name.startswith(PARAMETERS)}
     _arrays(kept["arrays"], state, "arrays")
     for name, values in kept["arrays"].items():
@@ -26,8 +26,10 @@ def check_kept(kept, own: dict, sim) -> None:
         _array(kept[name], own[name].shape, "i", name)
     if kept["ended"] is not None:
         _array(kept["ended"], (sim.worlds,), "b", "ended")
-    if kept.get("length") is not None:  # which checkpoints of earlier versions lack
-        _array(kept["length"], (sim.worlds,), "f", "length")
+    if kept.get("cut") is not None:  # which checkpoints of earlier versions lack
+        _array(kept["cut"], (sim.worlds,), "f", "cut")
+        if not (np.asarray(kept["cut"]) >= 0.0).all():
+            raise ValueError(f"load_state_dict: cut is {short(kept['cut'])}; numbers of actions are 0 or more; {FIX}")
     for name, value in (("tick", kept["tick"]), ("stream['seed']", kept["stream"].get("seed"))):
         whole(value, f"load_state_dict: {name}", 0)
     if not isinstance(kept["begun"], (bool, np.bool_)):
@@ -56,7 +58,10 @@ def _arrays(kept, own: dict, label: str) -> None:
 
 
 def _array(value, shape, kind: str | None, label: str) -> None:
-    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    try:
+        array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    except ValueError:
+        raise ValueError(f"load_state_dict: {label} is {short(value)}, which is no array; {FIX}") from None
     if array.shape != tuple(shape) or array.dtype.kind != (kind or array.dtype.kind):
         raise ValueError(
             f"load_state_dict: {label} is {short(value)} of shape {array.shape} and dtype {array.dtype}; it must be "

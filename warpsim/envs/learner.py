@@ -26,8 +26,8 @@ from warpsim.files.store.plain import from_plain, to_plain
 torch = import_or_explain("torch", "train")
 
 REMEMBERED = 100  # number of episodes in the reported mean return
-KEPT = ("iteration", "observation", "privileged", "returns", "finished", "episodes", "seconds", "idle")
-LATER = {"idle": 0, "privileged": None}  # what checkpoints of earlier versions lack
+KEPT = ("iteration", "observation", "privileged", "returns", "finished", "episodes", "seconds", "idle", "whole")
+LATER = {"idle": 0, "privileged": None, "whole": True}  # what checkpoints of earlier versions lack
 PATIENCE = 20  # iterations in a row without a usable gradient after which a training stops
 
 
@@ -109,7 +109,8 @@ class Learner:
         self.compile_seconds = self._compiled()
         self.env = self._environment(own, "SAME_STEP", first_world=self.world.rank * own, **self._options())
         self.torch_device = str(self.env.arrays.made(np.zeros(1)).device)
-        self.observation, info = self.env.reset(seed=self.seed, options={"staggered": task.episode is not None})
+        staggered = self.env.task.episode is not None
+        self.observation, info = self.env.reset(seed=self.seed, options={"staggered": staggered})
         self.privileged = info.get("critic")  # what the critic sees, in a task with `critic_observations`
         self._random = None
         with self._own_random():
@@ -117,6 +118,7 @@ class Learner:
         self.idle = 0  # iterations in a row without a usable gradient
         self.iteration, self.seconds = 0, {"collect": 0.0, "update": 0.0}
         self.returns, self.finished, self.episodes = torch.zeros(own, device=self.torch_device), [], 0
+        self.whole = torch.full((own,), not staggered, device=self.torch_device)  # worlds past their staggered episode
 
     # defined by each algorithm ----------------------------------------------------------------------------------------
 
@@ -187,9 +189,10 @@ class Learner:
         return time.process_time() - begun
 
     def _count(self, reward, ended) -> None:
-        """Accumulate rewards into episode returns, which `_finish` reads once an iteration."""
+        """Accumulate rewards into the returns of whole episodes, which `_finish` reads once an iteration."""
         self.returns = self.returns + reward
-        self._ends.append((self.returns, ended))
+        self._ends.append((self.returns, ended & self.whole))
+        self.whole = ended | self.whole
         self.returns = torch.where(ended, 0.0, self.returns)
 
     def _finish(self) -> None:

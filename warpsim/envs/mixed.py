@@ -120,7 +120,7 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         >>> ws.envs.MixedEnv([pole, pole], 2, device="cpu").reset(seed=1)[0].shape
         (2, 2)
         """
-        mask, _ = reset_options(options)
+        mask, _ = reset_options(options, [part.task for part in self.parts])
         if mask is not None and np.shape(mask) != (self.num_envs,):
             raise ValueError(f"reset_mask has shape {np.shape(mask)}; it must be ({self.num_envs},) of booleans")
         found = []

@@ -655,6 +655,8 @@ class widening_command(uniform_command):
             self.gained, self.count = self.gained + self.term(view) / self.every, self.count + 1
         change = self.step * (1.0 * (self.gained > self.above) - 1.0 * (self.gained < self.below))
         judged = due & (self.count > 0)
+        if view.cut is not None:
+            judged = judged & ~(begun & view.cut)
         share = xp.clip(self.share + xp.where(judged, change, 0.0), self.least, 1.0)
         self.share = xp.where(begun & view.seeded, self.least, share)
         self.gained, self.count = xp.where(due, 0.0, self.gained), xp.where(due, 0, self.count)

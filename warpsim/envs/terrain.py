@@ -421,7 +421,8 @@ class start_by_level(start_on):
             level = self.level + 1 * (walked > self.up) - 1 * (walked < self.down)
             any_level = indices(xp.floor(view.uniform(1, draw=self.draws[0])[:, 0] * self.levels))
             level = xp.where(level >= self.levels, any_level, xp.where(level < 0, 0, level))
-            self.level = xp.where(view.beginning, level, self.level)
+            judged = view.beginning if view.cut is None else view.beginning & ~view.cut
+            self.level = xp.where(judged, level, self.level)
         elif view.seeded:
             self.level = view.xp.where(view.beginning, 0, self.level)
         return self.kind + self.level

@@ -26,12 +26,14 @@ from warpsim.simulator import Simulator
 MODES = {mode.value: mode for mode in AutoresetMode} | {mode.name: mode for mode in AutoresetMode}
 
 KEPT = ("q_before", "v_before", "action", "last_action", "steps")  # attributes of the view that checkpoints keep
+STAGGER_DRAW = 10_001  # number of the random draw of staggered episodes, beyond those of terms
+MOST_STEPS = 2**31 - 1
 
 
-def reset_options(options, known=("reset_mask", "staggered")) -> tuple:
+def reset_options(options, tasks=(), known=("reset_mask", "staggered")) -> tuple:
     """`reset_mask` of the options of a reset, None where it is missing, and `staggered`.
 
-    Raises `ValueError` for unknown options.
+    Raises `ValueError` for unknown options, and for staggered episodes of tasks without a length.
     """
     if options is None:
         return None, False
@@ -46,6 +48,11 @@ def reset_options(options, known=("reset_mask", "staggered")) -> tuple:
     staggered = options.get("staggered", False)
     if not isinstance(staggered, (bool, np.bool_)):
         raise ValueError(f"staggered is {short(staggered)}; use True or False")
+    for task in tasks if staggered else ():
+        if task.episode is None:
+            raise ValueError(
+                f"{type(task).__name__} has no episode length, which staggered episodes need; give it an episode"
+            )
     return options.get("reset_mask"), bool(staggered)
 
 
@@ -191,7 +198,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
                 term.bind(self.view)
         self._faults, self._clipped = (self.arrays.made(np.zeros(self.num_envs, np.int64)) for _ in range(2))
         self._begun, self._ended = False, None
-        self._stagger, self._length = self.view.draw(), None  # after how many actions each episode is truncated
+        self._cut = None  # staggered episodes are truncated after so many actions, others after infinitely many
         self._sizes: dict[str, list] = {}
         self._buffers = None
         self._rest: dict[str, wp.array] = {}
@@ -284,9 +291,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         >>> observations.shape
         (2, 2)
         """
-        mask, staggered = reset_options(options)
-        if staggered and self.task.episode is None:
-            raise ValueError("staggered episodes need a length; give the task an episode")
+        mask, staggered = reset_options(options, [self.task])
         if seed is not None:
             if isinstance(seed, (list, tuple)):
                 raise ValueError("seed is a list; one number seeds all worlds, each by its place")
@@ -305,9 +310,10 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
                 self.view.next_episode(chosen)
             self._begin(chosen, startup=seed is not None)
             if staggered:
-                length, draw = float(self.task.episode), self._stagger
-                others = self.arrays.zeros(self.num_envs, "float32") + length if self._length is None else self._length
-                self._length = self.arrays.rows(chosen, self.view.uniform(1, 0.0, length, draw=draw)[:, 0], others)
+                longest = float(min(self.task.episode, MOST_STEPS))
+                drawn = self.view.uniform(1, 0.0, longest, draw=STAGGER_DRAW)[:, 0]
+                others = self.arrays.zeros(self.num_envs, "float32") + np.inf if self._cut is None else self._cut
+                self._cut = self.arrays.rows(chosen, drawn, others)
             self._begun = True
             if self._ended is not None:
                 self._ended = None if mask is None else self._ended & ~chosen
@@ -387,8 +393,9 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
                 x if x is None else xp.where(bad[:, None] & ~xp.isfinite(x), 0.0, x) for x in (observation, privileged)
             )
             self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
-        length = t.episode if self._length is None else self._length
-        truncated = self._none() if length is None else (v.steps >= length) & ~terminated
+        truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
+        if self._cut is not None:
+            truncated = truncated | ((v.steps >= self._cut) & ~terminated)
         return self._advance(observation, privileged, reward, terminated, truncated, parts)
 
     def _act(self, command) -> None:
@@ -480,7 +487,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             "view": {name: host(getattr(v, name)) for name in KEPT},
             "commands": {name: host(x) for name, x in v.commands.items()},
             "ended": None if self._ended is None else host(self._ended),
-            "length": None if self._length is None else host(self._length),
+            "cut": None if self._cut is None else host(self._cut),
             "faults": self.faults,
             "clipped": self.clipped,
             "gradient_faults": self.gradient_faults,
@@ -539,8 +546,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             setattr(v, name, made(kept["view"][name]))
         v.commands = {name: made(x) for name, x in kept["commands"].items()}
         self._ended = None if kept["ended"] is None else made(kept["ended"])
-        length = kept.get("length")  # which checkpoints of earlier versions lack
-        self._length = None if length is None or self.task.episode is None else made(length)
+        cut = kept.get("cut")  # which checkpoints of earlier versions lack
+        self._cut = None if cut is None else made(cut)
         self._faults, self._clipped = made(kept["faults"]), made(kept["clipped"])
         if self.requires_grad:
             v.gradient_faults = made(kept["gradient_faults"])
@@ -629,6 +636,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         """Begin episodes in the worlds of a mask."""
         v = self.view
         v.beginning, v.seeded = mask, startup
+        v.cut = None if self._cut is None else mask & (v.steps >= self._cut)
         start = dict(self._model_start)
         v.starting = True
         for term in self.task.starts:
@@ -638,8 +646,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         v.restarted(mask)
         rows = self.arrays.rows
         v.steps, v.action, v.last_action = (rows(mask, 0, x) for x in (v.steps, v.action, v.last_action))
-        if self._length is not None:
-            self._length = rows(mask, float(self.task.episode), self._length)
+        if self._cut is not None:
+            self._cut = rows(mask, np.inf, self._cut)
         v.q_before, v.v_before = rows(mask, v.q, v.q_before), rows(mask, v.v, v.v_before)
         for term in self._terms:
             if hasattr(term, "reset"):

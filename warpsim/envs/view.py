@@ -60,6 +60,7 @@ class View(NamesOfView):
     captures = True  # whether the simulator can capture graphs
     # for terms of starts, commands and events: the worlds that begin an episode, and whether random numbers begin anew
     beginning, seeded = None, False
+    cut = None  # the worlds among them whose last episode was a staggered one, cut short; None where there was none
     starting = False  # whether terms of starts are called, which need the random numbers of those worlds alone
 
     def __init__(self, sim, state, arrays: Arrays, dt: float, actions: int, seed: int, first_world: int = 0):
