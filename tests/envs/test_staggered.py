@@ -136,7 +136,9 @@ def test_learners_report_whole_episodes_alone():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="Task has no episode length, which staggered episodes need; give it an episode"):
+    with pytest.raises(
+        ValueError, match="Task has no episode length, which staggered episodes need; give it an episode"
+    ):
         ws.envs.VectorEnv(pole(None), 2, device="cpu").reset(options={"staggered": True})
     with pytest.raises(ValueError, match="staggered is 'yes'; use True or False"):
         ws.envs.VectorEnv(pole(), 2, device="cpu").reset(options={"staggered": "yes"})

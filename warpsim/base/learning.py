@@ -197,8 +197,8 @@ class ShacSettings(_Settings):
         Number of actions in each world that the critic's returns reach over: of the last rounds, as many whole ones as
         that takes.
     averaging : float
-        Weight of the old average of the actor's weights per action: after an update it is `averaging` to the power of the
-        number of actions in a round. The average is what is evaluated and exported; 0: the last weights.
+        Weight of the old average of the actor's weights per action: after an update of n actions in each world it is
+        `averaging` to the power of n. The average is what is evaluated and exported; 0: the last weights.
     max_state_gradient : float
         Limit of a world's gradient with respect to its state, as a multiple of the median over all worlds; inf is none.
     smoothing : float

@@ -266,8 +266,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             Begins the random numbers of all worlds anew. Default: they continue with each world's next episode.
         options : dict, optional
             `{"reset_mask": mask}` with booleans (num_envs,): begin episodes in these worlds alone. Default: all worlds.
-            `{"staggered": True}`: truncate the episodes that begin now after random numbers of actions, up to the task's
-            `episode`, so that worlds do not all begin their next episodes in the same step.
+            `{"staggered": True}`: truncate the episodes that begin now after random numbers of actions, up to the
+            `episode` of the task, so that worlds do not all begin their next episodes in the same step.
 
         Returns
         -------
