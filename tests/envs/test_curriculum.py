@@ -183,3 +183,21 @@ def test_tables_of_tensors_agree():
         found.append([np.concatenate([np.array(row[0]), np.array(row[4]["critic"])], -1) for row in rows])
     np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-5)
     assert torch is not None and isinstance(uniform_command(0.0, 1.0), terms.Term)
+
+
+def test_levels_do_not_follow_episodes_that_staggering_cut_short():
+    """Worlds at level 1 that stay where they are keep their level after a staggered episode, and lose it after a whole one."""
+    places = np.array([[0.0, level, 0.0] for level in range(3)])
+    levels = start_by_level(places, 3, up=1.0, down=0.1, turned=False)
+    env = VectorEnv(Slide, 20, device="cpu", autoreset="SAME_STEP", starts=(levels,))
+    env.reset(seed=0)
+    levels = env.task.starts[0]
+    levels.level[:] = 2
+    env.reset(options={"staggered": True})  # an episode of no action: one level down
+    assert (levels.level == 1).all()
+    ends = np.zeros(20, int)
+    for row in _rollout(env, 9):
+        ends += row[3]
+        assert (ends <= 1).all() and (levels.level == 1).all()
+    _rollout(env, 11)
+    assert (levels.level == 0).all()

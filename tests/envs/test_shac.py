@@ -8,11 +8,11 @@ pytest.importorskip("torch")
 pytest.importorskip("rsl_rl")
 
 
-def make(**given):
+def make(task="cartpole", **given):
     from warpsim.envs.training import make_learner
 
     learning = {"shac": {"horizon": 2, "hidden": (8,), **given}}
-    return make_learner("shac", "cartpole", num_envs=3, device="cpu", learning=learning)
+    return make_learner("shac", task, num_envs=3, device="cpu", learning=learning)
 
 
 def test_returns_reach_over_rounds_and_end_with_episodes():
@@ -78,3 +78,16 @@ def test_the_average_of_the_weights_acts(averaging):
         assert (learner.act(observation) == acted).all() and (learner.policy()(observation) == acted).all()
         last = learner.middle + learner.half * torch.tanh(learner.actor(learner.standard(observation)))
     assert torch.equal(acted, last) == (averaging == 0.0)
+
+
+@pytest.mark.parametrize(("own", "learning", "staggered"), [(5, None, False), (None, 5, True)])
+def test_episodes_are_staggered_where_those_that_learn_have_a_length(own, learning, staggered):
+    """`smooth` may change `episode`."""
+    import warpsim as ws
+
+    class Changed(ws.envs.TASKS["CartPole"]):
+        episode, smooth = own, {"episode": learning}
+
+    learner = make(Changed)
+    assert (learner.env.state_dict()["cut"] is not None) == staggered
+    learner.iterate()
