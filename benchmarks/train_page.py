@@ -54,7 +54,7 @@ def cell(values: list[float]) -> str:
 def ahead(rows: dict, task: str, mark: str) -> str:
     """Who has the larger median at a processor time, or, where both saturate by then, who is there sooner.
 
-    Empty unless both have as many seeds.
+    "neither" where both are below standing still. Empty unless both have as many seeds.
     """
     shac, ppo = (values_at(rows_of(rows, task, name), mark) for name in ("shac", "ppo"))
     if not shac or len(shac) != len(ppo):
@@ -64,6 +64,9 @@ def ahead(rows: dict, task: str, mark: str) -> str:
         a, b = (-statistics.median_high(x) for x in times)
         return "equal" if a == b else "SHAC, sooner" if a > b else "PPO, sooner"
     a, b = statistics.median(shac), statistics.median(ppo)
+    base = still(rows, task)
+    if base is not None and max(a, b) <= base:
+        return "neither"
     return "SHAC" if a > b else "PPO" if b > a else "equal"
 
 
@@ -112,6 +115,7 @@ def report(rows: dict, picture: str | None) -> str:
     lines += [
         "Policies by SHAC and by PPO (rsl_rl) after equal processor time of one thread: return of the mean action, in the true contact, over 10 episodes; median over",
         "seeds (range; number of seeds). Installing, compiling and judging do not count. `python -m benchmarks.train` makes this page from `train.jsonl`, a line per training.",
+        "*Neither* is ahead where both are no better than standing still.",
         "",
     ]
     lines += [*(["![Return against processor time, SHAC and PPO, by task](" + picture + ")", ""] if picture else [])]

@@ -280,6 +280,9 @@ def test_the_page_says_who_is_ahead(tmp_path):
     assert "| hopper | 0.5 | 3 |" in train_page.report(sooner, None)
     assert "| hopper | 1 | 80.0 (80.0 to 80.0; 1) | 60.0 (60.0 to 60.0; 1) |" in lines
     assert sum(line.startswith(("| abc |", "| def |")) for line in lines) == 2
+    found |= [row("ant", "ppo", 0, {"1": 2.0}), row("ant", "standing", 0, {"0": 3.0})]  # neither is better than that
+    lines = train_page.report(found, None).splitlines()
+    assert "| neither |" in next(line for line in lines if line.startswith("| ant | 1 |"))
     found |= [row("hopper", "ppo", 2, {"0.5": 96.0, "1": 2.0}, failed="iteration 9")]
     text = train_page.report(found, None)
     assert "diverged, which keep their last return: hopper by ppo: 1." in text

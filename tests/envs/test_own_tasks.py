@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import gymnasium
 import numpy as np
@@ -558,6 +559,19 @@ def test_an_interrupted_judgement_goes_on(torch, found, monkeypatch):
             train("my_tasks:Pole", device="cpu", out="out")
     assert not pathlib.Path("out/result.json").exists()
     assert train("my_tasks:Pole", device="cpu", out="out", resume=True)["returns"] == whole["returns"]
+
+
+@pytest.mark.usefixtures("from_terminal")
+def test_a_signal_ends_what_shows_the_policy(torch, here, capsys, monkeypatch):
+    """A video takes long: Ctrl-C ends the command at once, and the result and the checkpoint are there."""
+    from warpsim.envs import training
+
+    later = []
+    monkeypatch.setattr(
+        training, "_show", lambda *_: (os.kill(os.getpid(), signal.SIGINT), time.sleep(0.1), later.append("video"))
+    )
+    assert run(capsys, "train", "my_tasks:Pole", "--out", "out", "--iterations", 1, "--device", "cpu")[0] == 130
+    assert not later and {"result.json", "checkpoint.pt"} <= {path.name for path in pathlib.Path("out").iterdir()}
 
 
 def test_a_robot_that_cannot_be_seen_is_trained(torch, found, recwarn):

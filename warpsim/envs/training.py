@@ -249,16 +249,14 @@ def train(
     first = learner.world.rank == 0
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    with (
-        held(folder, "training") if folder is not None and first else contextlib.nullcontext(),
-        contextlib.nullcontext([]) if folder is None else stop_requests() as stops,
-    ):
+    with held(folder, "training") if folder is not None and first else contextlib.nullcontext():
         if folder is not None and first and not resume:
             _clear(folder)
-        _learn(learner, count, cpu_seconds, curve, folder, tell if first else None, stops, wandb)
-        judged = {} if stops else learner.evaluate(record=4 if folder is not None and first else 0, stops=stops)
-        if learner.world.most(len(stops)):
-            _stop(learner, stops, count, folder, _again(learner, folder, iterations, device, video, wandb))
+        with contextlib.nullcontext([]) if folder is None else stop_requests() as stops:
+            _learn(learner, count, cpu_seconds, curve, folder, tell if first else None, stops, wandb)
+            judged = {} if stops else learner.evaluate(record=4 if folder is not None and first else 0, stops=stops)
+            if learner.world.most(len(stops)):
+                _stop(learner, stops, count, folder, _again(learner, folder, iterations, device, video, wandb))
         trajectory = judged.pop("trajectory", None)
         result = {
             "task": learner.task,
