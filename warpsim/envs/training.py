@@ -250,9 +250,9 @@ def train(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     with held(folder, "training") if folder is not None and first else contextlib.nullcontext():
-        if folder is not None and first and not resume:
-            _clear(folder)
         with contextlib.nullcontext([]) if folder is None else stop_requests() as stops:
+            if folder is not None and first and not resume:
+                _clear(folder)
             _learn(learner, count, cpu_seconds, curve, folder, tell if first else None, stops, wandb)
             judged = {} if stops else learner.evaluate(record=4 if folder is not None and first else 0, stops=stops)
             if learner.world.most(len(stops)):
