@@ -207,7 +207,7 @@ def train(
         Folder for checkpoint, curve, page and USD stage of the policy. An earlier training there is replaced. SIGINT,
         SIGTERM and SIGHUP raise `Stopped` once the present iteration is in the checkpoint; the message says how to
         continue. `Diverged`, where weights become NaN or SHAC has no gradient, leaves the checkpoint of the iteration
-        before.
+        before. While page, stage and video are written, after `result.json`, signals act as usual.
     resume : bool
         Continue the training in `out`, with the same bits, and with its algorithm, seed, environments and settings;
         different ones are refused, but for more iterations.
