@@ -2,8 +2,8 @@
 """Rays against single shapes.
 
 A ray is origin + t direction in the geom's frame, with a unit direction. Each function finds the smallest t >= 0 at
-which the ray crosses the shape's surface. From inside a shape the ray hits the far side, as in MuJoCo. Meshes test
-every triangle (Moeller and Trumbore 1997).
+which the ray crosses the shape's surface. From inside a shape the ray hits the far side, as in MuJoCo. Of a mesh, the
+triangles whose bounds the ray meets are tested (Moeller and Trumbore 1997).
 """
 
 import warp as wp
@@ -12,14 +12,18 @@ from ..real import func, real, struct, vec3
 from .narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
 MISS = -1.0  # distance of a ray that hits nothing
+MARGIN = 1e-5  # of the bounds of triangles, relative to the mesh's radius: more than float32 rounds on a ray
 
 
 @struct
 class Triangles:
+    """Triangles of all meshes. `tree` has a bounding volume hierarchy (`wp.Bvh`) of the triangles of each mesh."""
+
     vertex: wp.array(dtype=vec3)
     face: wp.array2d(dtype=int)
     mesh_start: wp.array(dtype=int)  # (meshes + 1,) first face of each mesh
     geom_mesh: wp.array(dtype=int)
+    tree: wp.array(dtype=wp.uint64)
 
 
 @struct
@@ -225,11 +229,31 @@ def triangle_hit(best: Hit, o: vec3, d: vec3, a: vec3, b: vec3, c: vec3) -> Hit:
 
 
 @func
-def ray_mesh(o: vec3, d: vec3, triangles: Triangles, mesh: int) -> Hit:
-    hit = miss()
-    for f in range(triangles.mesh_start[mesh], triangles.mesh_start[mesh + 1]):
-        a = triangles.vertex[triangles.face[f, 0]]
-        b = triangles.vertex[triangles.face[f, 1]]
-        c = triangles.vertex[triangles.face[f, 2]]
-        hit = triangle_hit(hit, o, d, a, b, c)
-    return hit
+def single(v: vec3) -> wp.vec3f:
+    return wp.vec3f(wp.float32(v[0]), wp.float32(v[1]), wp.float32(v[2]))
+
+
+@func
+def ray_mesh(o: vec3, d: vec3, triangles: Triangles, mesh: int, radius: real) -> Hit:
+    """Hit of a mesh within `radius` of the origin.
+
+    The tree is in float32, so the ray begins at the sphere of that radius. Triangles are tested in `real`.
+    """
+    before = wp.max(real(0.0), -wp.dot(o, d) - radius)
+    start = o + before * d
+    margin = wp.float32(radius) * wp.float32(2.0 * MARGIN)
+    best = miss()
+    farthest = wp.float32(wp.inf)
+    f = int(0)
+    query = wp.bvh_query_ray(triangles.tree[mesh], single(start), single(d))
+    while wp.bvh_query_next(query, f, farthest):
+        row = triangles.mesh_start[mesh] + f
+        a = triangles.vertex[triangles.face[row, 0]]
+        b = triangles.vertex[triangles.face[row, 1]]
+        c = triangles.vertex[triangles.face[row, 2]]
+        best = triangle_hit(best, start, d, a, b, c)
+        if best.t >= real(0.0):
+            farthest = wp.float32(best.t) + margin
+    if best.t >= real(0.0):
+        best.t += before
+    return best

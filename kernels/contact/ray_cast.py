@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ray casts against the geoms of a world: the nearest hit, its geom and its outward normal.
 
-One thread per ray. The cost is rays x geoms whose bounding sphere the ray meets.
+One thread per ray. The cost is rays x geoms whose bounding sphere the ray meets; that of a mesh grows with the
+logarithm of its number of triangles.
 """
 
 import warp as wp
@@ -32,7 +33,7 @@ def ray_geom(o: vec3, d: vec3, kind: int, size: vec3, triangles: Triangles, fiel
     hit = miss()
     if may_hit(o, d, kind, size):
         if kind == MESH:
-            hit = ray_mesh(o, d, triangles, triangles.geom_mesh[g])
+            hit = ray_mesh(o, d, triangles, triangles.geom_mesh[g], bounding_radius(kind, size))
         elif kind == HEIGHT_FIELD:
             hit = ray_field(o, d, fields, fields.geom_field[g])
         else:
@@ -91,3 +92,21 @@ def cast(
     distance[w, r] = best.t
     geom[w, r] = found
     normal[w, r] = best.normal
+
+
+@kernel(part="mesh")
+def cast_at_mesh(
+    origin: wp.array(dtype=vec3),
+    direction: wp.array(dtype=vec3),
+    triangles: Triangles,
+    mesh: int,
+    radius: real,
+    # out
+    distance: wp.array(dtype=real),
+    normal: wp.array(dtype=vec3),
+):
+    """Hits of rays, in its axes, with one mesh within `radius`. Launch over the rays."""
+    r = wp.tid()
+    hit = ray_mesh(origin[r], direction[r], triangles, mesh, radius)
+    distance[r] = hit.t
+    normal[r] = hit.normal

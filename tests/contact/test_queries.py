@@ -68,6 +68,50 @@ def test_ray_cast_of_a_mesh_and_filters():
         sim.ray_cast(state, [[0, 0, 0]], [[0, 0, 0]])
 
 
+def triangle_distances(origin, direction, corners) -> np.ndarray:
+    """Distance along each ray to the nearest of triangles `corners (n, 3, 3)` by Cramer's rule; inf without a hit."""
+    a, e1, e2 = corners[:, 0], corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+    found = []
+    for o, d in zip(origin, direction, strict=True):
+        det = np.linalg.det(np.stack([np.broadcast_to(-d, e1.shape), e1, e2], axis=-1))
+        columns = [np.stack(x, axis=-1) for x in ((o - a, e1, e2), (np.broadcast_to(-d, e1.shape), o - a, e2))]
+        columns.append(np.stack([np.broadcast_to(-d, e1.shape), e1, o - a], axis=-1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t, u, w = (np.linalg.det(x) / det for x in columns)
+        found.append(np.where((t >= 0) & (u >= 0) & (w >= 0) & (u + w <= 1), t, np.inf).min(initial=np.inf))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 2e-4)])
+@pytest.mark.parametrize("flat", [False, True], ids=["soup", "flat"])
+def test_rays_find_the_nearest_triangle_of_a_mesh(dtype, tolerance, flat):
+    """Of 500 triangles that lie anyhow, or in one plane, as by a test of all: from within, beside, and 1,000 m away."""
+    rng = np.random.default_rng(1)
+    vertices = rng.normal(size=(1500, 3)) * ([1, 1, 0] if flat else [1, 0.3, 2])
+    faces = np.arange(1500).reshape(-1, 3)
+    b = ws.ModelBuilder("mesh")
+    b.add_body("body", pose=[0.3, -0.2, 0.1, 0.5, 0.5, -0.5, 0.5], mass=1.0, inertia=[1, 1, 1])
+    b.add_joint("body", "free")
+    look = {"contype": 0, "conaffinity": 0, "density": 0.0}
+    b.add_geom("mesh", body="body", mesh=(vertices, faces), **look)
+    b.add_geom("mesh", body="body", mesh=(vertices[:3], faces[:1]), name="other", **look)
+    sim = ws.Simulator(b.build(), dtype=dtype, solver=ws.NoContact(), device="cpu")
+    turn = Rotation.from_quat([0.5, 0.5, -0.5, 0.5], scalar_first=True)
+    goal = turn.apply(vertices[faces].mean(axis=1)) + [0.3, -0.2, 0.1]
+    origin = rng.normal(size=(500, 3)) * np.array([0.1, 3.0, 1000.0])[np.arange(500) % 3, None]
+    direction = goal - origin
+    length = np.linalg.norm(direction, axis=1)
+    expected = triangle_distances(
+        origin,
+        direction / length[:, None],
+        turn.apply(vertices[faces].reshape(-1, 3)).reshape(-1, 3, 3) + [0.3, -0.2, 0.1],
+    )
+    found = sim.ray_cast(sim.state(), origin, direction).distance.numpy()[0]
+    assert (expected <= length * (1 + 1e-6)).all()
+    wrong = ~(np.abs(found - expected) <= tolerance * np.maximum(length, 1.0))
+    assert wrong.sum() <= (0 if dtype == "float64" else 5)  # in float32, rays round to the other side of an edge
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 1e-4)])
 def test_rays_meet_height_fields_as_mujocos(dtype, tolerance):
     """Distance and normal of 2,000 random rays against a field and what lies on it, from all sides, some of them along its cells."""

@@ -209,7 +209,7 @@ def test_settings_belong_to_the_task():
 
 BAD = {
     ("iterations", "envs", "epochs", "minibatches", "horizon_steps", "critic_horizon"): (0, 1.5, True, "3", None),
-    ("horizon",): (0, 1.5, True, "3"),
+    ("horizon", "validate_every"): (0, 1.5, True, "3"),
     ("hidden",): ((), 64, "64", (64, 0), (64.0,)),
     ("activation", "schedule", "symmetry"): ("ELU", None, 1),
     ("obs_normalization",): (1, None, "yes"),

@@ -80,6 +80,35 @@ def test_the_average_of_the_weights_acts(averaging):
     assert torch.equal(acted, last) == (averaging == 0.0)
 
 
+def test_the_best_of_the_validated_averages_acts(tmp_path):
+    """It is evaluated every `validate_every` actions; the policy stays that one while later averages are worse, with the
+    normalization of then, through a checkpoint too. What learns is the same as without."""
+    import torch
+
+    from warpsim.envs.shac import VALIDATION_EPISODES, VALIDATION_SEED
+    from warpsim.envs.training import load_learner
+
+    learner, plain = make(validate_every=4, averaging=0.0), make(averaging=0.0)
+    observation = learner.observation.detach()
+    means, policies = [], []
+    for _ in range(8):
+        learner.iterate()
+        plain.iterate()
+        if learner.iteration % 2 == 0:
+            judge = plain.judge()
+            means.append(judge.evaluate(VALIDATION_EPISODES, seed=VALIDATION_SEED)["return"])
+            policies.append(plain.policy())
+        with torch.no_grad():
+            expected = policies[int(np.argmax(means))] if means else plain.policy()
+            assert torch.equal(learner.act(observation), expected(observation))
+            assert torch.equal(learner.policy()(observation), expected(observation))
+    assert learner.validated == pytest.approx(max(means)) and len(set(means)) > 1
+    assert all(torch.equal(a, b) for a, b in zip(learner.actor.parameters(), plain.actor.parameters(), strict=True))
+    learner.save(tmp_path / "checkpoint.pt")
+    again = load_learner(tmp_path / "checkpoint.pt", device="cpu")
+    assert torch.equal(again.act(observation), learner.act(observation)) and again.validated == learner.validated
+
+
 @pytest.mark.parametrize(("own", "learning", "staggered"), [(5, None, False), (None, 5, True)])
 def test_episodes_are_staggered_where_those_that_learn_have_a_length(own, learning, staggered):
     """`smooth` may change `episode`."""

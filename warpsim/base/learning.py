@@ -199,6 +199,9 @@ class ShacSettings(_Settings):
     averaging : float
         Weight of the old average of the actor's weights per action: after an update of n actions in each world it is
         `averaging` to the power of n. The average is what is evaluated and exported; 0: the last weights.
+    validate_every : int, optional
+        Number of actions in each world after which the average is evaluated over 16 episodes. The best average so far
+        is then what is evaluated and exported; None: always the last one.
     max_state_gradient : float
         Limit of a world's gradient with respect to its state, as a multiple of the median over all worlds; inf is none.
     smoothing : float
@@ -221,6 +224,7 @@ class ShacSettings(_Settings):
     target_decay: float = _set(0.4, _between)
     critic_horizon: int = _set(40, _count)
     averaging: float = _set(0.995, _below_one)
+    validate_every: int | None = _set(None, _count_or_none)
     max_state_gradient: float = _set(3.0, _limit)
     smoothing: float = _set(0.3, _weight)
     init_std: float = _set(math.exp(-1.0), positive)
@@ -238,7 +242,7 @@ BEFORE = {
         **{"activation": "elu", "obs_normalization": True, "init_std": math.exp(-1.0), "betas": (0.7, 0.95)},
         **{"critic_learning_rate": None, "epochs": 8, "minibatches": 4, "max_grad_norm": 1.0, "target_decay": 0.4},
         **{"max_state_gradient": 3.0, "smoothing": 0.3, "horizon": 16, "horizon_steps": 20},
-        **{"critic_horizon": 1, "averaging": 0.0},
+        **{"critic_horizon": 1, "averaging": 0.0, "validate_every": None},
     },
 }
 

@@ -11,7 +11,8 @@ import warp as wp
 
 from warpsim.base.annotations import Array
 from warpsim.base.reprs import fields_described, show
-from warpsim.kernels.contact import ray, ray_cast, ray_field
+from warpsim.contact.mesh_trees import mesh_triangles
+from warpsim.kernels.contact import ray_cast, ray_field
 from warpsim.model.model import GeomType
 from warpsim.tree.dynamics import DeviceModel
 
@@ -110,16 +111,7 @@ class RaySensor:
 
 def triangle_table(d: DeviceModel):
     """Triangles of a model's meshes on the device."""
-    m = d.model
-    offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in m.meshes)])
-    faces = [mesh.faces + offset for mesh, offset in zip(m.meshes, offsets, strict=False)]
-    return d.struct(
-        ray.Triangles,
-        vertex=np.concatenate([np.zeros((0, 3)), *(mesh.vertices for mesh in m.meshes)]),
-        face=np.concatenate([np.zeros((0, 3)), *faces]),
-        mesh_start=np.cumsum([0, *map(len, faces)]),
-        geom_mesh=m.geom_mesh,
-    )
+    return mesh_triangles(d.model.meshes, d.types.real, d.device, d.model.geom_mesh)
 
 
 def height_field_table(d: DeviceModel):

@@ -49,7 +49,7 @@ class Judge:
         """An environment for evaluation; by default episodes follow each other in it."""
         return VectorEnv(self.kind, worlds, autoreset=autoreset, **self.options, **self.changes)
 
-    def evaluate(self, episodes: int = EPISODES, record: int = 0, stops=()) -> dict:
+    def evaluate(self, episodes: int = EPISODES, record: int = 0, stops=(), seed: int = EVALUATION_SEED) -> dict:
         """Returns and lengths of the first episode of `episodes` worlds, and the share of successes.
 
         Where the first joint is a free joint or a slide, also the distances [m] along the first coordinate.
@@ -59,7 +59,7 @@ class Judge:
         """
         env = self.environment(episodes, "DISABLED")
         host = env.arrays.host
-        observation, _ = env.reset(seed=EVALUATION_SEED)
+        observation, _ = env.reset(seed=seed)
         total, live = np.zeros(episodes, np.float32), np.ones(episodes, dtype=bool)
         good, measured = np.zeros(episodes, dtype=bool), dict.fromkeys(env.task.measures, 0.0)
         start = env.state.q.numpy()[:, 0].copy()

@@ -52,7 +52,7 @@ class Hopper(Task):
     model = staticmethod(asset("hopper"))
     decimation = 4
     observations = {"positions": lambda s: s.q[:, 1:], "velocities": lambda s: s.xp.clip(s.v, -10.0, 10.0)}
-    learning = {"shac": {"averaging": 0.998}}  # single policies fall now and then
+    learning = {"shac": {"averaging": 0.998, "validate_every": 1000}}  # single policies fall now and then
     rewards, terminations = upright((0.7, float("inf")), (-0.2, 0.2), 100.0)
     starts = (start_noise(q=5e-3, v=5e-3),)
 
@@ -166,7 +166,10 @@ class Humanoid(Task):
 
     model = staticmethod(asset("humanoid"))
     decimation = 5
-    learning = {"ppo": {"iterations": 500, "hidden": (128, 128)}, "shac": {"hidden": (128, 128)}}
+    learning = {
+        "ppo": {"iterations": 500, "hidden": (128, 128)},
+        "shac": {"hidden": (128, 128), "validate_every": 300},  # episodes are short, so evaluations cost little
+    }
     observations = {
         "positions": lambda s: s.q[:, 2:],
         "velocities": velocities(),
@@ -217,7 +220,7 @@ class HumanoidStandup(Task):
 
     model = staticmethod(asset("humanoidstandup"))
     decimation = 5
-    learning = Humanoid.learning
+    learning = Humanoid.learning | {"shac": {"hidden": (128, 128)}}
     observations = Humanoid.observations
     rewards = {
         "linup": (1.0 / 0.003, lambda s: s.q[:, 2]),

@@ -8,7 +8,8 @@ rollout ends the gradient there.
 
 Two things differ from the paper. Rollouts are short here, so the critic's returns reach over several of them: over one
 alone, the cost of a fall would move to earlier states by h actions a round. The policy that is evaluated is an average
-of the weights after all rounds (Polyak and Juditsky, 1992), since single rounds differ much.
+of the weights after all rounds (Polyak and Juditsky, 1992), since single rounds differ much. With `validate_every` it
+is the best of several such averages.
 """
 
 import copy
@@ -16,6 +17,7 @@ import itertools
 import math
 import time
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -24,6 +26,7 @@ from warpsim.envs.learner import Learner
 from warpsim.envs.task import simulator_options
 from warpsim.solve.sap.sap import SAP
 
+VALIDATION_SEED, VALIDATION_EPISODES = 2_000_003, 16  # of other starts than those that judge a policy in the end
 NETWORKS = ("actor", "critic", "target", "average")
 LAYERS = {
     **{"elu": nn.ELU, "gelu": nn.GELU, "relu": nn.ReLU, "selu": nn.SELU, "swish": nn.SiLU, "tanh": nn.Tanh},
@@ -106,6 +109,14 @@ class ShacLearner(Learner):
         seen = {name: value for name, value in self.kind.smooth.items() if name == "observations"}
         return super()._judged_by() | seen
 
+    def _compiled(self) -> float:
+        begun = time.process_time()
+        if self.settings.validate_every is not None:
+            env = self.judge().environment(1)
+            env.reset()
+            env.step(env.arrays.made(np.zeros((1, *env.single_action_space.shape), np.float32)))
+        return time.process_time() - begun + super()._compiled()
+
     def _build(self) -> None:
         size, space = self.observation.shape[1], self.env.single_action_space
         device, torch_of = self.torch_device, lambda x: torch.as_tensor(x, device=self.torch_device)
@@ -118,6 +129,9 @@ class ShacLearner(Learner):
         self.critic = _network(size, own.hidden, 1, own.activation).to(device)
         self.target = copy.deepcopy(self.critic)
         self.average = copy.deepcopy(self.actor)  # the actor that is evaluated
+        self.latest = _Policy(self.standard, self.average, self.middle, self.half)
+        self.best: _Policy | None = None  # of those that `_validate` evaluated
+        self.validated = -math.inf  # its mean return
         self.past: dict[str, torch.Tensor] = {}  # the last rounds, which the critic learns from
         self.spread = nn.Parameter(
             torch.full_like(self.middle, math.log(own.init_std))
@@ -136,10 +150,10 @@ class ShacLearner(Learner):
 
     def act(self, observation):
         with torch.inference_mode():
-            return self.middle + self.half * torch.tanh(self.average(self.standard(observation)))
+            return (self.best or self.latest)(observation)
 
     def policy(self):
-        return _Policy(*copy.deepcopy((self.standard, self.average, self.middle, self.half)))
+        return copy.deepcopy(self.best or self.latest)
 
     def _iterate(self) -> dict:
         begun = time.process_time()
@@ -161,10 +175,23 @@ class ShacLearner(Learner):
             if self.settings.obs_normalization:
                 self.standard.see(stretch["raw"].flatten(0, 1))
             self.world.agree(self.standard.buffers())
+        every = self.settings.validate_every
+        if every is not None and (self.iteration + 1) * self.horizon % every < self.horizon:
+            self._validate()
         self.seconds["collect"] += collected - begun
         self.seconds["update"] += time.process_time() - collected
         told = {"spread": float(torch.exp(self.spread.detach()).mean()), "gradient": length, "critic": missed}
+        told |= {} if self.best is None else {"validated": self.validated}
         return told | {"skipped": self.skipped, "faults": int(self.env.faults.sum())}
+
+    def _validate(self) -> None:
+        """Evaluate the average of now, and keep it if it is the best so far."""
+        judge = self.judge()
+        judge.act = torch.inference_mode()(self.latest.forward)
+        found = torch.tensor(judge.evaluate(VALIDATION_EPISODES, seed=VALIDATION_SEED)["return"]).to(self.torch_device)
+        self.world.agree([found])
+        if float(found) > self.validated:
+            self.best, self.validated = copy.deepcopy(self.latest), float(found)
 
     def _stretch(self):
         """Roll out `horizon` actions; returns the critic's data `(horizon, environments, …)` and the policy's loss.
@@ -264,12 +291,17 @@ class ShacLearner(Learner):
 
     def _learned(self) -> dict:
         kept = {name: part.state_dict() for name, part in self._parts().items()}
-        return kept | {"spread": self.spread.detach().clone(), "skipped": self.skipped, "past": dict(self.past)}
+        kept |= {"spread": self.spread.detach().clone(), "skipped": self.skipped, "past": dict(self.past)}
+        return kept | {"best": self.best and self.best.state_dict(), "validated": self.validated}
 
     def _relearn(self, kept: dict) -> None:
-        kept = {"average": kept["actor"], "past": {}} | kept  # which checkpoints of earlier versions lack
+        missing = {"average": kept["actor"], "past": {}, "best": None, "validated": -math.inf}
+        kept = missing | kept  # which checkpoints of earlier versions lack
         for name, part in self._parts().items():
             part.load_state_dict(kept[name])
         with torch.no_grad():
             self.spread.copy_(kept["spread"])
-        self.skipped, self.past = kept["skipped"], dict(kept["past"])
+        self.skipped, self.past, self.validated = kept["skipped"], dict(kept["past"]), kept["validated"]
+        self.best = None if kept["best"] is None else copy.deepcopy(self.latest)
+        if self.best is not None:
+            self.best.load_state_dict(kept["best"])

@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small NumPy ray caster for images of models: sun with shadows, sky light, checkered floor; no GPU, no display.
+"""A small ray caster for images of models: sun with shadows, sky light, checkered floor; no GPU, no display.
 
 Each geom is intersected only with the rays inside its bounding sphere on screen. Each shadow is tested only for the
-points inside the geom's bounding sphere seen from the sun. An image thus takes about a second.
+points inside the geom's bounding sphere seen from the sun. Rays find the triangles of meshes in Warp's trees
+(`contact/mesh_trees.py`). An image thus takes about a second.
 """
 
 import concurrent.futures
 import dataclasses
 import functools
+import threading
+import weakref
 
 import numpy as np
+import warp as wp
 
 from warpsim.base.checks import flag, number, numbers, positive, short, whole
+from warpsim.contact.mesh_trees import mesh_triangles
+from warpsim.device.copies import copy, launch, load, upload
 from warpsim.device.cores import usable_cores
+from warpsim.device.start import start_warp
 from warpsim.files.output import check_file, replacing
 from warpsim.files.patch_frames import SEEN_THROUGH, above_floors, patch_frames, refuse_without_fields, triangles_of
 from warpsim.files.scene import (
@@ -25,6 +32,7 @@ from warpsim.files.scene import (
     view_axes,
 )
 from warpsim.files.shapes import triangles
+from warpsim.kernels.contact import ray_cast
 from warpsim.model.geometry import rotation_matrix
 from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.looks import encode_png
@@ -39,10 +47,11 @@ GROUND_LIGHT = np.array([0.42, 0.40, 0.38])
 TILES = np.array([[0.60, 0.65, 0.71], [0.47, 0.53, 0.61]])
 BANDS = 8  # bands of rows, distributed over threads; small enough for the caches
 PIECE = 1 << 15  # points shaded at a time, so that their data stays in the caches
-PAIRS = 1 << 16  # pairs of faces and rays tested at a time
 EDGE = 0.04  # difference of square-root brightness between neighbors that gives a pixel of a video more rays
 EDGE_RAYS = ((0.375, 0.125), (0.875, 0.375), (0.125, 0.625), (0.625, 0.875))  # a rotated grid, in pixels
 COARSE = 8  # image rays per ray at which the floor's share of sky light is computed
+_MAKING = threading.Lock()
+_tables: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of models' meshes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +81,10 @@ class Camera:
 
 @dataclasses.dataclass(frozen=True)
 class _Solid:
-    """One geom in the world: center (3,), rotation (3, 3), bounding radius, color (3,)."""
+    """One geom in the world: center (3,), rotation (3, 3), bounding radius, color (3,).
+
+    `mesh`: a table of triangles (`contact/mesh_trees.py`), and the index of a mesh in it.
+    """
 
     kind: GeomType
     size: np.ndarray
@@ -80,7 +92,7 @@ class _Solid:
     rotation: np.ndarray
     radius: float
     color: np.ndarray
-    mesh: object = None
+    mesh: tuple | None = None
     terrain: bool = False  # the camera need not show all of it
     darkens: bool = True  # casts shadows
 
@@ -239,11 +251,31 @@ def _patch_solids(model, q, mocap, origins) -> list[_Solid]:
         for part, color in zip(bands(corners, pressure, largest), band_colors() ** 2.2, strict=True):
             if len(part):
                 center = part.reshape(-1, 3).mean(axis=0)
-                mesh = Mesh("patch", part.reshape(-1, 3) - center, np.arange(3 * len(part)).reshape(-1, 3))
-                radius = float(np.linalg.norm(mesh.vertices, axis=1).max())
+                faces = np.arange(3 * len(part)).reshape(-1, 3)
+                radius, mesh = _own_mesh(part.reshape(-1, 3) - center, faces)
                 where = center + origin
                 solids.append(_Solid(GeomType.MESH, np.zeros(3), where, np.eye(3), radius, color, mesh, darkens=False))
     return solids
+
+
+def _own_mesh(vertices, faces) -> tuple[float, tuple]:
+    """Bounding radius, and the entry of `_Solid.mesh`, of a mesh that no model has."""
+    return float(np.linalg.norm(vertices, axis=1).max()), (_table([Mesh("", vertices, faces)]), 0)
+
+
+def _table(meshes):
+    """Triangles of meshes for `_mesh`, which is compiled here: bands of an image are cast by several threads."""
+    start_warp()
+    load([copy(ray_cast.cast_at_mesh, wp.float64)], wp.get_device("cpu"))
+    return mesh_triangles(meshes, wp.float64, "cpu")
+
+
+def _table_of(model):
+    """The table of a model's meshes."""
+    with _MAKING:
+        if model not in _tables:
+            _tables[model] = _table(model.meshes)
+        return _tables[model]
 
 
 def fit_camera(solids, aspect: float, fov: float = 30.0) -> Camera:
@@ -259,37 +291,20 @@ def solids_of(model, q, mocap, origins, without=()) -> list[_Solid]:
     poses = geom_poses(model, body_poses(model, q, mocap))
     poses[..., :3] += origins[:, None]
     radii, colors = bounding_radii(model), geom_colors(model)[:, :3] ** 2.2
-    skip = (GeomType.PLANE,)
-    drawn = [g for g in np.flatnonzero(model.geom_visible) if GeomType(model.geom_type[g]) not in skip]
+    drawn = np.flatnonzero(model.geom_visible & (model.geom_type != GeomType.PLANE))
     drawn = np.setdiff1d(drawn, without).astype(int).tolist()
+    meshes = {g: (_table_of(model), int(model.geom_mesh[g])) for g in drawn if model.geom_mesh[g] >= 0}
+    fields = {g: _own_mesh(*triangles(model, g)) for g in drawn if model.geom_type[g] == GeomType.HFIELD}
     solids = []
     for world in range(len(q)):
         for g in drawn:
-            mesh = model.meshes[model.geom_mesh[g]] if model.geom_mesh[g] >= 0 else None
-            kind, pose = GeomType(model.geom_type[g]), poses[world, g]
-            rotation = rotation_matrix(pose[3:])
-            if kind == GeomType.HFIELD:
-                solids += _terrain(*triangles(model, g), pose[:3], rotation, colors[g])
-                continue
-            solids.append(_Solid(kind, model.geom_size[g], pose[:3], rotation, float(radii[g]), colors[g], mesh))
-    return solids
-
-
-def _terrain(vertices, faces, center, rotation, color) -> list[_Solid]:
-    """A height field in tiles of about 50 triangles, so that a ray tests few of them."""
-    middle = vertices[faces].mean(axis=1)
-    tiles = max(1, round(np.sqrt(len(faces) / 50)))
-    low, high = middle.min(axis=0), middle.max(axis=0)
-    place = np.floor((middle - low)[:, :2] / (high - low + 1e-9)[:2] * tiles).astype(int)
-    solids = []
-    for tile in np.unique(place, axis=0):
-        used, local = np.unique(faces[(place == tile).all(axis=1)], return_inverse=True)
-        corners = vertices[used]
-        origin = (corners.min(axis=0) + corners.max(axis=0)) / 2
-        mesh = Mesh("terrain", corners - origin, local.reshape(-1, 3))
-        radius = float(np.linalg.norm(mesh.vertices, axis=1).max())
-        where = center + rotation @ origin
-        solids.append(_Solid(GeomType.MESH, np.zeros(3), where, rotation, radius, color, mesh, True))
+            pose, color = poses[world, g], colors[g]
+            at = pose[:3], rotation_matrix(pose[3:])
+            if g in fields:
+                solids.append(_Solid(GeomType.MESH, np.zeros(3), *at, fields[g][0], color, fields[g][1], terrain=True))
+            else:
+                kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
+                solids.append(_Solid(kind, size, *at, float(radii[g]), color, meshes.get(g)))
     return solids
 
 
@@ -548,83 +563,13 @@ def _box(o, d, size):
 
 
 def _mesh(solid, o, d):
-    """Moeller-Trumbore over the faces and the rays that pass their bounding rectangles; flat normals."""
-    vertices, faces = np.asarray(solid.mesh.vertices, float), np.asarray(solid.mesh.faces)
-    flat_o, flat_d = o.reshape(-1, 3), d.reshape(-1, 3)
-    best, normal = np.full(len(flat_d), FAR), np.zeros((len(flat_d), 3))
-    rays, corners = _flatten(flat_o, flat_d, vertices)
-    edge1, edge2 = vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]]
-    outward = np.cross(edge1, edge2)
-    outward /= np.maximum(np.sqrt(_dot(outward, outward)), 1e-15)[:, None]
-    for face, ray in _candidates(rays, *_bounds(corners, faces)):
-        e1, e2, along = edge1[face], edge2[face], flat_d[ray]
-        p = np.cross(along, e2)
-        det = _dot(p, e1)
-        share = 1 / np.where(np.abs(det) > 1e-15, det, 1e-15)
-        s = flat_o[ray] - vertices[faces[face, 0]]
-        r = np.cross(s, e1)
-        u, w, t = _dot(s, p) * share, _dot(along, r) * share, _dot(r, e2) * share
-        hit = np.flatnonzero((u >= 0) & (w >= 0) & (u + w <= 1) & (t > 1e-9) & (t < best[ray]))
-        np.minimum.at(best, ray[hit], t[hit])
-        hit = hit[t[hit] == best[ray[hit]]]
-        seen = outward[face[hit]]
-        normal[ray[hit]] = np.where(_dot(flat_d[ray[hit]], seen) > 0, -1.0, 1.0)[:, None] * seen
-    return best.reshape(d.shape[:-1]), (normal @ solid.rotation.T).reshape(d.shape)
-
-
-def _candidates(rays, low, high):
-    """Chunks (face, ray) of pairs whose ray `(n, 2)` lies in the face's rectangle, `low` and `high (faces, 2)`.
-
-    Rays are sorted into columns of equal count, and each column into cells. A face's cells in one column are
-    consecutive.
-    """
-    near = np.flatnonzero(((rays >= low.min(axis=0)) & (rays <= high.max(axis=0))).all(axis=1))
-    rays = rays[near]
-    count = max(1, int(np.sqrt(len(rays)) / (4 if len(low) < len(rays) else 1)))  # small faces: a ray per cell
-    edges = [np.sort(rays[:, k])[:: max(1, len(rays) // count)] for k in (0, 1)]
-
-    def cell(values, k: int) -> np.ndarray:
-        return np.searchsorted(edges[k], values[:, k], side="right")
-
-    height = len(edges[1]) + 1
-    place = cell(rays, 0) * height + cell(rays, 1)
-    order = np.argsort(place, kind="stable")
-    starts = np.searchsorted(place[order], np.arange((len(edges[0]) + 1) * height + 1))
-    columns = cell(high, 0) - cell(low, 0) + 1
-    face, column = _runs(columns)
-    column = (column + cell(low, 0)[face]) * height
-    first, last = starts[column + cell(low, 1)[face]], starts[column + cell(high, 1)[face] + 1]
-    some = last > first
-    face, first, length = face[some], first[some], (last - first)[some]
-    pieces = np.searchsorted(np.cumsum(length), np.arange(PAIRS, max(length.sum(), 1), PAIRS))
-    for part in np.split(np.arange(len(face)), pieces):
-        run, offset = _runs(length[part])
-        chosen, ray = face[part][run], order[first[part][run] + offset]
-        inside = ((rays[ray] >= low[chosen]) & (rays[ray] <= high[chosen])).all(axis=1)
-        yield chosen[inside], near[ray[inside]]
-
-
-def _runs(lengths) -> tuple[np.ndarray, np.ndarray]:
-    """For consecutive runs of these lengths: the run of each entry, and its index in the run."""
-    run = np.repeat(np.arange(len(lengths)), lengths)
-    return run, np.arange(len(run)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-
-
-def _flatten(o, d, vertices):
-    """Rays `(n, 2)` and vertices `(m, 2)` projected along rays from one point, or along parallel rays."""
-    pinhole = len(o) > 0 and np.ptp(o, axis=0).max() < 1e-12
-    axis = (-o[0] if pinhole and np.linalg.norm(o[0]) > 0 else d[:1].sum(axis=0)) if len(d) else np.array([0, 0, 1.0])
-    axis = axis / np.linalg.norm(axis)
-    first = np.cross(axis, [1.0, 0, 0] if abs(axis[0]) < 0.9 else [0, 1.0, 0])
-    basis = np.stack([first, np.cross(axis, first)], axis=-1)
-    if not pinhole:
-        return o @ basis, vertices @ basis
-    ahead, depth = np.maximum(d @ axis, 1e-9), (vertices - o[0]) @ axis
-    return (d @ basis) / ahead[:, None], ((vertices - o[0]) @ basis) / np.where(depth > 1e-6, depth, np.nan)[:, None]
-
-
-def _bounds(corners, faces):
-    """Lower and upper corners `(faces, 2)` of faces of projected `corners (n, 2)`; infinite if behind the eye."""
-    a, b, c = corners[faces[:, 0]], corners[faces[:, 1]], corners[faces[:, 2]]
-    low, high = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
-    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    """Distances, and normals that face the rays' origins."""
+    table, index = solid.mesh
+    rays = [upload(x.reshape(-1, 3), wp.vec3d, "cpu") for x in (o, d)]
+    count = len(rays[0])
+    t, normal = (wp.empty(count, dtype=kind, device="cpu") for kind in (wp.float64, wp.vec3d))
+    inputs = [*rays, table, index, solid.radius, t, normal]
+    launch(ray_cast.cast_at_mesh, wp.float64, count, inputs, device="cpu", record_tape=False)
+    t, normal = t.numpy(), normal.numpy()
+    normal = np.where(_dot(normal, rays[1].numpy()) > 0, -1.0, 1.0)[:, None] * normal
+    return np.where(t > 1e-9, t, FAR).reshape(d.shape[:-1]), (normal @ solid.rotation.T).reshape(d.shape)
