@@ -80,7 +80,7 @@ class LeggedRobot:
     contacts : str
         Pattern of "body/geom": the geoms that touch the ground.
     feet : tuple of str
-        Bodies of the feet, which carry the robot.
+        Bodies of the feet, which carry the robot: two, or four of which the first and the last are on a diagonal.
     trunk : tuple of str
         Bodies that must not touch the ground.
     legs : tuple of str

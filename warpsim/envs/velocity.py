@@ -2,8 +2,9 @@
 """Legged robots follow commanded velocities (vx, vy, yaw rate), on flat and on rough ground.
 
 Actions are offsets of joint targets from the stance; servos hold them. Rewards follow massively parallel locomotion
-(Rudin et al., 2022): exp(-e²/σ) of the velocity error e with a scale σ, minus penalties for restless motion, per second
-of the episode. Bipeds step to a clock (Siekmann et al., 2021, in the simple form of Unitree's training of G1).
+(Rudin et al., 2022): exp(-e²/σ) of the velocity error e with scales σ, minus penalties for restless motion, per second
+of the episode. Legs step to a clock (Siekmann et al., 2021, in the simple form of Unitree's training of G1): bipeds with
+one foot after the other, quadrupeds with both feet of a diagonal, a trot.
 """
 
 import math
@@ -13,7 +14,6 @@ import numpy as np
 from warpsim.envs import legged, symmetry
 from warpsim.envs.rotations import norm, summed
 from warpsim.envs.sensing import (
-    air_time,
     angular_velocity,
     body_index,
     linear_velocity,
@@ -38,7 +38,8 @@ from warpsim.envs.terrain import height_scan, start_by_level, start_on
 
 SECOND = 0.02  # duration of an action [s]: weights are per second
 SCALE, REACH = 0.25, 4.0  # joint targets are the stance + SCALE [rad] times actions in ± REACH
-PERIOD, DOWN = 0.8, 0.55  # of a biped's clock: a cycle [s], and the share of it in which a foot is down
+CLOCK = {2: (0.8, 0.55), 4: (0.5, 0.5)}  # by number of feet: a cycle [s], and the share of it in which a foot is down
+AHEAD = {2: (0.0, 0.5), 4: (0.0, 0.5, 0.5, 0.0)}  # cycles by which each foot is ahead
 LOW = 0.6  # share of the stance's height below which a robot on flat ground lies
 CLEARANCE = 0.06  # [m] that a biped's foot is lifted
 FAST = ((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0))  # ranges of commands (vx, vy, yaw rate) [m/s, rad/s]
@@ -88,6 +89,8 @@ UP, DOWN_AGAIN = 3.0, 1.0  # [m] walked in an episode that lead to harder and to
 
 def _tables(robot, rough: bool, most) -> dict:
     """The attributes of a task that belong to its robot and its greatest commands."""
+    if len(robot.feet) not in CLOCK:
+        raise ValueError(f"{robot.name}: feet has {len(robot.feet)} bodies; there are clocks for 2 and 4 feet")
     exact = _observed(robot)
     noise = {"linear": 0.1, "angular": 0.2, "gravity": 0.05, "joints": 0.01, "speeds": 1.5}
     seen = {name: noisy(term, uniform=noise[name]) if name in noise else term for name, term in exact.items()}
@@ -113,7 +116,7 @@ def _tables(robot, rough: bool, most) -> dict:
         "starts": (at, easy_first, noise_of_start) if rough else (at, noise_of_start),
         "events": (*randomised, push(robot.free, (0.5, 0.5, 0.0, 0.0, 0.0, 0.0), every=400)),
         "smooth": {
-            "rewards": {name: term for name, term in rewards.items() if name not in ("air", "gait", "slip", "swing")},
+            "rewards": {name: term for name, term in rewards.items() if name not in ("gait", "slip", "swing")},
             "terminations": fallen | low,
             "events": randomised,
             "critic_observations": {},
@@ -129,7 +132,7 @@ def _symmetry(robot, rough: bool) -> dict:
     found = {"linear": symmetry.polar, "angular": symmetry.axial, "gravity": symmetry.polar}
     found |= {"command": symmetry.planar, "contact": symmetry.swapped(*robot.feet)}
     found |= {"joints": moved, "speeds": moved, "action": moved, "actions": moved}
-    found |= {"clock": symmetry.signs(-1, -1)} if _biped(robot) else {}  # half a cycle away
+    found |= {"clock": symmetry.signs(-1, -1)}  # half a cycle away
     return found | ({"ground": symmetry.points(GRID)} if rough else {})
 
 
@@ -166,7 +169,7 @@ def held(robot):
 
 def _observed(robot) -> dict:
     """What the robot observes, without noise."""
-    found = {
+    return {
         "linear": linear_velocity(robot.base),
         "angular": angular_velocity(robot.base),
         "gravity": projected_gravity(robot.base),
@@ -174,12 +177,8 @@ def _observed(robot) -> dict:
         "joints": offsets(robot),
         "speeds": velocities(*robot.moved),
         "action": last_action,
+        "clock": _clock(robot),
     }
-    return found | ({"clock": _clock} if _biped(robot) else {})
-
-
-def _biped(robot) -> bool:
-    return len(robot.feet) == 2
 
 
 def offsets(robot):
@@ -203,14 +202,17 @@ def offsets(robot):
     return lambda s: s.q[:, s.columns(*robot.moved)[0]] - s.arrays.constant(pose)
 
 
-def _turned(s):
+def _turned(s, robot):
     """Share of the clock's cycle that has passed `(worlds,)`."""
-    return (s.steps * (s.dt / PERIOD)) % 1.0
+    return (s.steps * (s.dt / CLOCK[len(robot.feet)][0])) % 1.0
 
 
-def _clock(s):
-    angle = 2.0 * math.pi * _turned(s)
-    return s.xp.stack([s.xp.sin(angle), s.xp.cos(angle)], axis=-1)
+def _clock(robot):
+    def term(s):
+        angle = 2.0 * math.pi * _turned(s, robot)
+        return s.xp.stack([s.xp.sin(angle), s.xp.cos(angle)], axis=-1)
+
+    return term
 
 
 # rewards --------------------------------------------------------------------------------------------------------------
@@ -219,8 +221,8 @@ def _clock(s):
 def _rewards(robot) -> dict:
     base = robot.base
     found = {
-        "track": (1.5 * SECOND, _tracked(_missed(robot))),
-        "turn": (0.75 * SECOND, _tracked(_turn_missed(robot))),
+        "track": (1.5 * SECOND, _tracked(_missed(robot), 0.25, 1.0)),
+        "turn": (0.75 * SECOND, _tracked(_turn_missed(robot), 0.25)),
         "bounce": (-2.0 * SECOND, lambda s: linear_velocity(base)(s)[:, 2] ** 2),
         "sway": (-0.05 * SECOND, lambda s: summed(angular_velocity(base)(s)[:, :2] ** 2)),
         "tilt": (-1.0 * SECOND, lambda s: summed(projected_gravity(base)(s)[:, :2] ** 2)),
@@ -228,12 +230,12 @@ def _rewards(robot) -> dict:
         "change": (-0.01 * SECOND, action_change),
         "alive": (0.5 * SECOND, lambda s: s.xp.ones_like(s.q[:, 0])),
     }
-    if not _biped(robot):
-        return found | {"air": (0.5, air_time(*robot.feet, wanted=0.2))}
+    found |= {"gait": (0.6 * SECOND / len(robot.feet), _in_time(robot))}
+    if len(robot.feet) == 4:
+        return found
     return found | {
         "tilt": (-2.0 * SECOND, found["tilt"][1]),
         "effort": (-1e-5 * SECOND, found["effort"][1]),
-        "gait": (0.3 * SECOND, _in_time(robot)),
         "swing": (-20.0 * SECOND, _swing(robot)),
         "slip": (-0.2 * SECOND, _slip(robot)),
         "straight": (-1.0 * SECOND, _straight(robot)),
@@ -250,9 +252,14 @@ def _turn_missed(robot):
     return lambda s: s.commands["velocity"][:, 2:] - angular_velocity(robot.base)(s)[:, 2:]
 
 
-def _tracked(error):
-    """exp(-|e|²/0.25) of an error e."""
-    return lambda s: s.xp.exp(-summed(error(s) ** 2) / 0.25)
+def _tracked(error, *scales):
+    """The mean of exp(-|e|²/σ) of an error e over scales σ: a small one for precision, a large one to begin with."""
+
+    def term(s):
+        square = summed(error(s) ** 2)
+        return sum(s.xp.exp(-square / scale) for scale in scales) / len(scales)
+
+    return term
 
 
 def _length(error):
@@ -294,15 +301,15 @@ def _servo_effort(robot):
     return term
 
 
-def _standing(s):
-    """By the clock, whether the left and the right foot are down `(worlds, 2)`."""
-    turned = _turned(s)
-    return s.xp.stack([turned, (turned + 0.5) % 1.0], axis=-1) < DOWN
+def _standing(s, robot):
+    """By the clock, whether each foot is down `(worlds, feet)`."""
+    ahead = s.arrays.constant(np.array(AHEAD[len(robot.feet)], np.float32))
+    return (_turned(s, robot)[:, None] + ahead) % 1.0 < CLOCK[len(robot.feet)][1]
 
 
 def _in_time(robot):
     """Number of feet that are on or off the ground as the clock says."""
-    return lambda s: summed(1.0 * ((touches(*robot.feet)(s) > 0.5) == _standing(s)))
+    return lambda s: summed(1.0 * ((touches(*robot.feet)(s) > 0.5) == _standing(s, robot)))
 
 
 def _feet(s, robot, of):
@@ -314,7 +321,7 @@ def _swing(robot):
 
     def term(s):
         height = _feet(s, robot, s.poses)[:, :, 2] - robot.ankle
-        return summed((height - CLEARANCE) ** 2 * s.xp.where(_standing(s), 0.0, 1.0))
+        return summed((height - CLEARANCE) ** 2 * s.xp.where(_standing(s, robot), 0.0, 1.0))
 
     return term
 
