@@ -3,8 +3,8 @@
 
 Actions are offsets of joint targets from the stance; servos hold them. Rewards follow massively parallel locomotion
 (Rudin et al., 2022): exp(-e²/σ) of the velocity error e with scales σ, minus penalties for restless motion, per second
-of the episode. Legs step to a clock (Siekmann et al., 2021, in the simple form of Unitree's training of G1): bipeds with
-one foot after the other, quadrupeds with both feet of a diagonal, a trot.
+of the episode. Legs step to a clock (Siekmann et al., 2021, in the simple form of Unitree's training of G1): bipeds
+with one foot after the other, quadrupeds with both feet of a diagonal, a trot.
 """
 
 import math
