@@ -7,7 +7,7 @@ logarithm of its number of triangles.
 
 import warp as wp
 
-from ..real import func, kernel, real, struct, transform, vec3
+from ..real import func, kernel, mat33, real, struct, transform, vec3
 from .narrow.manifold import HEIGHT_FIELD, MESH, PLANE
 from .narrow.shape import bounding_radius
 from .ray import Hit, Triangles, miss, ray_mesh, ray_primitive
@@ -95,18 +95,38 @@ def cast(
 
 
 @kernel(part="mesh")
-def cast_at_mesh(
-    origin: wp.array(dtype=vec3),
-    direction: wp.array(dtype=vec3),
+def cast_at_meshes(
+    origin: wp.array(dtype=vec3),  # (rays,) or (1,)
+    direction: wp.array(dtype=vec3),  # (rays,) or (1,)
     triangles: Triangles,
-    mesh: int,
-    radius: real,
-    # out
+    mesh: wp.array(dtype=int),
+    radius: wp.array(dtype=real),
+    centre: wp.array(dtype=vec3),
+    turn: wp.array(dtype=mat33),
+    # in and out
     distance: wp.array(dtype=real),
+    # out
+    owner: wp.array(dtype=int),
     normal: wp.array(dtype=vec3),
 ):
-    """Hits of rays, in its axes, with one mesh within `radius`. Launch over the rays."""
+    """The nearest hit of each ray with placed meshes, if it is nearer than `distance`: which mesh (-1: none), and the
+    normal towards the ray's origin. Launch over the rays."""
     r = wp.tid()
-    hit = ray_mesh(origin[r], direction[r], triangles, mesh, radius)
-    distance[r] = hit.t
-    normal[r] = hit.normal
+    o = origin[r % origin.shape[0]]
+    d = direction[r % direction.shape[0]]
+    best = distance[r]
+    found = int(-1)
+    for i in range(mesh.shape[0]):
+        away = o - centre[i]
+        along = -wp.dot(away, d)
+        reach = radius[i] * real(1.0 + 1e-5)
+        if along - reach < best and wp.dot(away, away) - along * along <= reach * reach:
+            back = wp.transpose(turn[i])
+            hit = ray_mesh(back * away, back * d, triangles, mesh[i], reach)
+            if hit.t >= real(0.0) and hit.t < best:
+                best = hit.t
+                found = i
+                n = turn[i] * hit.normal
+                normal[r] = wp.where(wp.dot(n, d) > real(0.0), -n, n)
+    distance[r] = best
+    owner[r] = found

@@ -120,3 +120,18 @@ def test_episodes_are_staggered_where_those_that_learn_have_a_length(own, learni
     learner = make(Changed)
     assert (learner.env.state_dict()["cut"] is not None) == staggered
     learner.iterate()
+
+
+def test_actions_without_bounds_are_refused_before_anything_compiles(monkeypatch):
+    """By the task's name and with the fix; a reset, which would compile, is not reached."""
+    import warpsim as ws
+
+    class Free(ws.envs.TASKS["CartPole"]):
+        action_range = (np.array([-np.inf]), np.array([np.inf]))
+
+    def reset(*arguments, **options):
+        raise AssertionError("compiles")
+
+    monkeypatch.setattr("warpsim.envs.vector_env.VectorEnv.reset", reset)
+    with pytest.raises(ValueError, match="Free: shac needs actions with bounds; give the task an action_range"):
+        make(Free)

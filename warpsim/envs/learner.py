@@ -126,6 +126,9 @@ class Learner:
         """Further options of the training environment."""
         return {}
 
+    def _check(self, env: VectorEnv) -> None:
+        """Raise `ValueError` where the algorithm cannot learn in an environment, before anything compiles."""
+
     def _judged_by(self) -> dict:
         """Changes for the environment that evaluates policies."""
         return dict(self.kind.evaluation)
@@ -181,6 +184,7 @@ class Learner:
         """Compile what a step needs, in one world, unless it is compiled; returns the processor time [s]."""
         begun = time.process_time()
         env = self._environment(1, "SAME_STEP", **self._options())
+        self._check(env)
         env.reset()
         action = torch.zeros((1, *env.single_action_space.shape), device=wp.device_to_torch(env.sim.device))
         reward = env.step(action.requires_grad_(env.requires_grad))[1]

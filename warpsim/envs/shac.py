@@ -109,20 +109,22 @@ class ShacLearner(Learner):
         seen = {name: value for name, value in self.kind.smooth.items() if name == "observations"}
         return super()._judged_by() | seen
 
+    def _check(self, env) -> None:
+        if not np.isfinite(env.single_action_space.high - env.single_action_space.low).all():
+            raise ValueError(f"{self.task}: shac needs actions with bounds; give the task an action_range")
+
     def _compiled(self) -> float:
-        begun = time.process_time()
+        spent, begun = super()._compiled(), time.process_time()
         if self.settings.validate_every is not None:
             env = self.judge().environment(1)
             env.reset()
             env.step(env.arrays.made(np.zeros((1, *env.single_action_space.shape), np.float32)))
-        return time.process_time() - begun + super()._compiled()
+        return spent + time.process_time() - begun
 
     def _build(self) -> None:
         size, space = self.observation.shape[1], self.env.single_action_space
         device, torch_of = self.torch_device, lambda x: torch.as_tensor(x, device=self.torch_device)
         self.middle, self.half = torch_of((space.high + space.low) / 2), torch_of((space.high - space.low) / 2)
-        if not torch.isfinite(self.half).all():
-            raise ValueError(f"{self.task}: shac needs actions with bounds; give the task an action_range")
         own = self.settings
         self.standard = _Standard(size).to(device)
         self.actor = _network(size, own.hidden, len(self.middle), own.activation).to(device)

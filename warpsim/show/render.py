@@ -222,8 +222,10 @@ def _cast_at(solids, floor, camera: Camera, width: int, height: int, x, y) -> np
         window = _window(solid, eye, frame, half, width, height)
         if window is None:
             continue
-        inside = (y >= window[0].start) & (y <= window[0].stop) & (x >= window[1].start) & (x <= window[1].stop)
-        _meet(solid, index, eye, rays, rays.T, np.flatnonzero(inside), depth, owner, normals)
+        if solid.mesh is None:
+            inside = (y >= window[0].start) & (y <= window[0].stop) & (x >= window[1].start) & (x <= window[1].stop)
+            _meet(solid, index, eye, rays, rays.T, np.flatnonzero(inside), depth, owner, normals)
+    _meet_meshes(solids, eye, rays, np.arange(len(rays)), depth, owner, normals)
     _set_round_normals(solids, eye, rays, depth, owner, normals)
     open_ = None if floor is None else _openness(solids, floor, eye, rays[None]).ravel()
     return _shade(solids, floor, eye, rays, depth, owner, normals, open_)
@@ -264,9 +266,9 @@ def _own_mesh(vertices, faces) -> tuple[float, tuple]:
 
 
 def _table(meshes):
-    """Triangles of meshes for `_mesh`, which is compiled here: bands of an image are cast by several threads."""
+    """Triangles of meshes for `_mesh_hits`, whose kernel is compiled here: several threads cast rays."""
     start_warp()
-    load([copy(ray_cast.cast_at_mesh, wp.float64)], wp.get_device("cpu"))
+    load([copy(ray_cast.cast_at_meshes, wp.float64)], wp.get_device("cpu"))
     return mesh_triangles(meshes, wp.float64, "cpu")
 
 
@@ -313,12 +315,17 @@ def _cast(view: _View, first: int, last: int) -> np.ndarray:
     solids, floor, eye, planes = view.solids, view.floor, view.eye, view.rays(slice(first, last))
     rays = np.stack(planes, axis=-1)
     depth, owner, normals = _floor_hits(floor, eye, rays)
+    meshes = np.zeros(depth.shape, bool)  # the rays in windows of meshes
     for index, window in enumerate(view.windows):
         if window is None or window[0].stop <= first or window[0].start >= last:
             continue
-        rows = slice(max(window[0].start - first, 0), max(window[0].stop - first, 0))
-        _meet(solids[index], index, eye, rays, planes, (rows, window[1]), depth, owner, normals)
+        at = slice(max(window[0].start - first, 0), max(window[0].stop - first, 0)), window[1]
+        if solids[index].mesh is None:
+            _meet(solids[index], index, eye, rays, planes, at, depth, owner, normals)
+        else:
+            meshes[at] = True
     rays, hits = rays.reshape(-1, 3), (depth.ravel(), owner.ravel(), normals.reshape(-1, 3))
+    _meet_meshes(solids, eye, rays, np.flatnonzero(meshes), *hits)
     _set_round_normals(solids, eye, rays, *hits)
     open_ = None if view.open is None else view.open[first:last].ravel()
     return _shade(solids, floor, eye, rays, *hits, open_)
@@ -339,6 +346,13 @@ def _meet(solid, index: int, eye, rays, planes, at, depth, owner, normals) -> No
         depth[at], owner[at] = np.where(nearer, t, before), np.where(nearer, index, owner[at])
         if normal is not None:
             normals[at] = np.where(nearer[..., None], normal, normals[at])
+
+
+def _meet_meshes(solids, eye, rays, at, depth, owner, normals) -> None:
+    """Keep the hits of all meshes that are nearer, at rays chosen by indices."""
+    t, index, normal = _mesh_hits(solids, eye[None], rays[at], depth[at])
+    hit = index >= 0
+    depth[at[hit]], owner[at[hit]], normals[at[hit]] = t[hit], index[hit], normal[hit]
 
 
 def _set_round_normals(solids, eye, rays, depth, owner, normals) -> None:
@@ -447,16 +461,22 @@ def _shadowed(solids, points, candidates) -> np.ndarray:
         return dark
     chosen, radii = points[index], np.array([s.radius for s in darkening])
     sunlit = SunlitPoints(chosen, SUN, float(np.median(radii)))
+    meshes, near = [], np.zeros(len(chosen), bool)
     for k in sunlit.reached(np.array([s.center for s in darkening]), radii):
         solid = darkening[k]
         if solid.kind in ROUND:
             sunlit.darken_round(solid)
             continue
         at = sunlit.candidates(solid)
-        if len(at):
+        if solid.mesh is not None:
+            meshes.append(solid)
+            near[at] = True
+        elif len(at):
             origins = chosen[sunlit.order[at]]
             t, _ = _intersect(solid, origins, np.broadcast_to(SUN, origins.shape), normals=False)
             sunlit.dark[at] = t < FAR
+    at = np.flatnonzero(near & ~sunlit.dark)
+    sunlit.dark[at] = _mesh_hits(meshes, chosen[sunlit.order[at]], SUN[None], np.full(len(at), FAR))[1] >= 0
     dark[index[sunlit.order]] = sunlit.dark
     return dark
 
@@ -486,13 +506,11 @@ def _openness(solids, floor: float, eye, rays) -> np.ndarray:
 def _intersect(solid, origin, rays, normals: bool = True):
     """Distances `(...)` along unit rays `(..., 3)` from `origin`, FAR without a hit, and world normals.
 
-    Spheres and capsules have functions of their own (`round_solids`).
+    Spheres and capsules (`round_solids`) and meshes (`_mesh_hits`) have functions of their own.
     """
     o, d = (origin - solid.center) @ solid.rotation, rays @ solid.rotation
     o = np.broadcast_to(o, d.shape)
     size = solid.size
-    if solid.kind == GeomType.MESH:
-        return _mesh(solid, o, d)
     if solid.kind == GeomType.ELLIPSOID:
         t = _unit_sphere(o / size, d / size)
     elif solid.kind == GeomType.CYLINDER:
@@ -562,14 +580,27 @@ def _box(o, d, size):
     return _nearest(enter, enter < leave)
 
 
-def _mesh(solid, o, d):
-    """Distances, and normals that face the rays' origins."""
-    table, index = solid.mesh
-    rays = [upload(x.reshape(-1, 3), wp.vec3d, "cpu") for x in (o, d)]
-    count = len(rays[0])
-    t, normal = (wp.empty(count, dtype=kind, device="cpu") for kind in (wp.float64, wp.vec3d))
-    inputs = [*rays, table, index, solid.radius, t, normal]
-    launch(ray_cast.cast_at_mesh, wp.float64, count, inputs, device="cpu", record_tape=False)
-    t, normal = t.numpy(), normal.numpy()
-    normal = np.where(_dot(normal, rays[1].numpy()) > 0, -1.0, 1.0)[:, None] * normal
-    return np.where(t > 1e-9, t, FAR).reshape(d.shape[:-1]), (normal @ solid.rotation.T).reshape(d.shape)
+def _mesh_hits(solids, origins, rays, depth):
+    """Hits of meshes nearer than `depth (n,)`: distance, index in `solids` (-1: none), and normal towards the eye.
+
+    `origins` and `rays` are `(n, 3)`, or `(1, 3)` for all.
+    """
+    depth, owner, normals = np.array(depth), np.full(len(depth), -1), np.zeros((len(depth), 3))
+    groups: dict[int, list[int]] = {}
+    for k, solid in enumerate(solids):
+        if solid.mesh is not None:
+            groups.setdefault(id(solid.mesh[0]), []).append(k)
+    if not groups or not len(depth):
+        return depth, owner, normals
+    there = functools.partial(upload, device="cpu")
+    seen = there(origins, wp.vec3d), there(rays, wp.vec3d)
+    found, n = (wp.empty(len(depth), dtype=kind, device="cpu") for kind in (wp.int32, wp.vec3d))
+    for group in groups.values():
+        own = [solids[k] for k in group]
+        inputs = [*seen, own[0].mesh[0], there([s.mesh[1] for s in own], wp.int32)]
+        inputs += [there([s.radius for s in own], wp.float64), there([s.center for s in own], wp.vec3d)]
+        inputs += [there([s.rotation for s in own], wp.mat33d), t := there(depth, wp.float64), found, n]
+        launch(ray_cast.cast_at_meshes, wp.float64, len(depth), inputs, device="cpu", record_tape=False)
+        at = np.flatnonzero(found.numpy() >= 0)
+        depth[at], owner[at], normals[at] = t.numpy()[at], np.array(group)[found.numpy()[at]], n.numpy()[at]
+    return depth, owner, normals
