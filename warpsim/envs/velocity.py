@@ -73,7 +73,7 @@ class VelocityTracking(Task):
     """
 
     timestep, decimation, episode = 0.005, 4, 1000
-    learning = {"ppo": {"iterations": 350, "hidden": (128, 128)}, "shac": {"hidden": (128, 128)}}
+    learning = {"ppo": {"iterations": 700, "hidden": (128, 128)}, "shac": {"hidden": (128, 128)}}
 
     def __init_subclass__(cls, robot=None, rough: bool = False, most=FAST, **options):
         super().__init_subclass__(**options)
