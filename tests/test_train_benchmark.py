@@ -290,6 +290,18 @@ def test_the_page_says_who_is_ahead(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_beside_validated_policies_stands_the_best_of_those_that_are_not(tmp_path):
+    """PPO's best over all times of judging until then, where SHAC keeps the best of several; elsewhere nothing."""
+    found = dict([row("hopper", "ppo", 0, {"0.5": 7.0, "1": 2.0, "3": 5.0}), row("ant", "ppo", 0, {"1": 1.0})])
+    found |= [row("hopper", "shac", 0, {"1": 3.0, "3": 6.0}, settings={"validate_every": 100})]
+    found |= [row("ant", "shac", 0, {"1": 1.0}, settings={"validate_every": None})]
+    lines = train_page.report(found, None).splitlines()
+    first = lines.index("| task | CPU-minutes | SHAC | PPO, its best so far |")
+    for k, (mark, own) in enumerate((("1", "3.0"), ("3", "6.0"))):
+        assert lines[first + 2 + k] == f"| hopper | {mark} | {own} ({own} to {own}; 1) | 7.0 (7.0 to 7.0; 1) |"
+    assert lines[first + 4] == ""
+
+
 def test_the_picture_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     rows = dict(
