@@ -237,9 +237,9 @@ def single(v: vec3) -> wp.vec3f:
 def ray_mesh(o: vec3, d: vec3, triangles: Triangles, mesh: int, radius: real) -> Hit:
     """Hit of a mesh within `radius` of the origin.
 
-    The tree is in float32, so the ray begins at the sphere of that radius. Triangles are tested in `real`.
+    The tree is in float32, so the ray begins near the sphere of that radius. Triangles are tested in `real`.
     """
-    before = wp.max(real(0.0), -wp.dot(o, d) - radius)
+    before = wp.max(real(0.0), -wp.dot(o, d) - radius * real(1.0 + MARGIN))
     start = o + before * d
     margin = wp.float32(radius) * wp.float32(2.0 * MARGIN)
     best = miss()

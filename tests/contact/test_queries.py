@@ -112,6 +112,35 @@ def test_rays_find_the_nearest_triangle_of_a_mesh(dtype, tolerance, flat):
     assert wrong.sum() <= (0 if dtype == "float64" else 5)  # in float32, rays round to the other side of an edge
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rays_meet_the_corners_of_a_mesh(dtype):
+    """Which are as far away as its bounding sphere; rays aim a little beside them, within the surface."""
+    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * [0.3, 0.7, 0.11]
+    faces = [
+        [0, 1, 3],
+        [0, 3, 2],
+        [4, 6, 7],
+        [4, 7, 5],
+        [0, 4, 5],
+        [0, 5, 1],
+        [2, 3, 7],
+        [2, 7, 6],
+        [0, 2, 6],
+        [0, 6, 4],
+    ]
+    faces = np.array([*faces, [1, 5, 7], [1, 7, 3]])
+    b = ws.ModelBuilder("box")
+    b.add_body("box", mass=1.0, inertia=[1, 1, 1])
+    b.add_joint("box", "free")
+    b.add_geom("mesh", body="box", mesh=(corners, faces), contype=0, conaffinity=0, density=0.0)
+    sim = ws.Simulator(b.build(), dtype=dtype, solver=ws.NoContact(), device="cpu")
+    goal = corners * (1.0 - 1e-5)
+    origin = np.concatenate([goal * 3.0, goal * 50.0])
+    goal = np.concatenate([goal, goal])
+    found = sim.ray_cast(sim.state(), origin, goal - origin).distance.numpy()[0]
+    np.testing.assert_allclose(found, np.linalg.norm(goal - origin, axis=1), rtol=2e-5)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 1e-4)])
 def test_rays_meet_height_fields_as_mujocos(dtype, tolerance):
     """Distance and normal of 2,000 random rays against a field and what lies on it, from all sides, some of them along its cells."""

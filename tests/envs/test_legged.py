@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Legged robots of mjlab's files: they stand by their servos, resume with the same bits, and say what is missing."""
 
+import dataclasses
 import importlib.metadata
 
 import numpy as np
@@ -168,3 +169,13 @@ def test_a_robot_of_ones_own_follows_velocities():
     assert 0.2 < abs(command[:, 0]).max() <= 0.3 and not command[:, 1:].any()
     truncated = [env.step(np.zeros((64, 12), np.float32))[3] for _ in range(7)]
     assert truncated[-1].all() and not truncated[-2].any() and Slow.rewards.keys() == TASKS["Go1"].rewards.keys()
+
+
+def test_feet_that_would_step_together_are_refused():
+    """Left and right feet of which the clock has both up, and robots whose number of feet has no clock."""
+    for feet, words in (
+        (("FL", "RL", "RR", "FR"), "feet FL and FR would step together; give four feet"),
+        (("FR", "FL", "RR"), "feet has 3 bodies; there are clocks for 2 and 4 feet"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            type("Own", (VelocityTracking,), {}, robot=dataclasses.replace(GO1, feet=feet))

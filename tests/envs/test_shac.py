@@ -107,6 +107,12 @@ def test_the_best_of_the_validated_averages_acts(tmp_path):
     learner.save(tmp_path / "checkpoint.pt")
     again = load_learner(tmp_path / "checkpoint.pt", device="cpu")
     assert torch.equal(again.act(observation), learner.act(observation)) and again.validated == learner.validated
+    kept = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    for wrong in ("9", None, float("nan"), float("inf"), -float("inf")):
+        kept["learned"]["validated"] = wrong
+        torch.save(kept, tmp_path / "wrong.pt")
+        with pytest.raises(ValueError, match="validated is "):
+            load_learner(tmp_path / "wrong.pt", device="cpu")
 
 
 @pytest.mark.parametrize(("own", "learning", "staggered"), [(5, None, False), (None, 5, True)])

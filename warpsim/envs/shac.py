@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from warpsim.base.checks import short
+from warpsim.base.checks import number, short
 from warpsim.envs.learner import Learner
 from warpsim.envs.task import simulator_options
 from warpsim.solve.sap.sap import SAP
@@ -192,7 +192,7 @@ class ShacLearner(Learner):
         judge.act = torch.inference_mode()(self.latest.forward)
         found = torch.tensor(judge.evaluate(VALIDATION_EPISODES, seed=VALIDATION_SEED)["return"]).to(self.torch_device)
         self.world.agree([found])
-        if float(found) > self.validated:
+        if math.isfinite(found) and float(found) > self.validated:
             self.best, self.validated = copy.deepcopy(self.latest), float(found)
 
     def _stretch(self):
@@ -307,3 +307,9 @@ class ShacLearner(Learner):
         self.best = None if kept["best"] is None else copy.deepcopy(self.latest)
         if self.best is not None:
             self.best.load_state_dict(kept["best"])
+        number(
+            self.validated,
+            "checkpoint: validated",
+            "it must be -inf without a best policy, else finite",
+            lambda x: x == -math.inf if self.best is None else math.isfinite(x),
+        )

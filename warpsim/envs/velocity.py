@@ -38,7 +38,7 @@ from warpsim.envs.terrain import height_scan, start_by_level, start_on
 
 SECOND = 0.02  # duration of an action [s]: weights are per second
 SCALE, REACH = 0.25, 4.0  # joint targets are the stance + SCALE [rad] times actions in ± REACH
-CLOCK = {2: (0.8, 0.55), 4: (0.5, 0.5)}  # by number of feet: a cycle [s], and the share of it in which a foot is down
+CLOCK = {2: (0.8, 0.55), 4: (0.48, 0.5)}  # by number of feet: a cycle [s], and the share of it in which a foot is down
 AHEAD = {2: (0.0, 0.5), 4: (0.0, 0.5, 0.5, 0.0)}  # cycles by which each foot is ahead
 LOW = 0.6  # share of the stance's height below which a robot on flat ground lies
 CLEARANCE = 0.06  # [m] that a biped's foot is lifted
@@ -89,8 +89,7 @@ UP, DOWN_AGAIN = 3.0, 1.0  # [m] walked in an episode that lead to harder and to
 
 def _tables(robot, rough: bool, most) -> dict:
     """The attributes of a task that belong to its robot and its greatest commands."""
-    if len(robot.feet) not in CLOCK:
-        raise ValueError(f"{robot.name}: feet has {len(robot.feet)} bodies; there are clocks for 2 and 4 feet")
+    _check_feet(robot)
     exact = _observed(robot)
     noise = {"linear": 0.1, "angular": 0.2, "gravity": 0.05, "joints": 0.01, "speeds": 1.5}
     seen = {name: noisy(term, uniform=noise[name]) if name in noise else term for name, term in exact.items()}
@@ -124,6 +123,21 @@ def _tables(robot, rough: bool, most) -> dict:
         "evaluation": {"commands": {"velocity": command_range}} | ({"starts": anywhere} if rough else {}),
         "measures": {"velocity_error": _length(_missed(robot)), "turn_error": _length(_turn_missed(robot))},
     }
+
+
+def _check_feet(robot) -> None:
+    """Raise `ValueError` where there is no clock for a robot's feet, or left and right ones would step together."""
+    count = len(robot.feet)
+    if count not in CLOCK:
+        raise ValueError(f"{robot.name}: feet has {count} bodies; there are clocks for 2 and 4 feet")
+    partners, ahead = symmetry.swapped(*robot.feet)(None)[0], np.array(AHEAD[count])
+    wrong = np.flatnonzero((partners != np.arange(count)) & (np.abs(ahead[partners] - ahead) != 0.5))
+    if len(wrong):
+        raise ValueError(
+            f"{robot.name}: feet {robot.feet[wrong[0]]} and {robot.feet[partners[wrong[0]]]} would step together; give "
+            "four feet so that the first and the last are on a diagonal, such as front left, front right, rear left, "
+            "rear right"
+        )
 
 
 def _symmetry(robot, rough: bool) -> dict:
@@ -177,7 +191,7 @@ def _observed(robot) -> dict:
         "joints": offsets(robot),
         "speeds": velocities(*robot.moved),
         "action": last_action,
-        "clock": _clock(robot),
+        "clock": _clock(CLOCK[len(robot.feet)][0]),
     }
 
 
@@ -202,14 +216,14 @@ def offsets(robot):
     return lambda s: s.q[:, s.columns(*robot.moved)[0]] - s.arrays.constant(pose)
 
 
-def _turned(s, robot):
+def _turned(s, period: float):
     """Share of the clock's cycle that has passed `(worlds,)`."""
-    return (s.steps * (s.dt / CLOCK[len(robot.feet)][0])) % 1.0
+    return (s.steps * (s.dt / period)) % 1.0
 
 
-def _clock(robot):
+def _clock(period: float):
     def term(s):
-        angle = 2.0 * math.pi * _turned(s, robot)
+        angle = 2.0 * math.pi * _turned(s, period)
         return s.xp.stack([s.xp.sin(angle), s.xp.cos(angle)], axis=-1)
 
     return term
@@ -303,8 +317,8 @@ def _servo_effort(robot):
 
 def _standing(s, robot):
     """By the clock, whether each foot is down `(worlds, feet)`."""
-    ahead = s.arrays.constant(np.array(AHEAD[len(robot.feet)], np.float32))
-    return (_turned(s, robot)[:, None] + ahead) % 1.0 < CLOCK[len(robot.feet)][1]
+    (period, down), ahead = CLOCK[len(robot.feet)], np.array(AHEAD[len(robot.feet)], np.float32)
+    return (_turned(s, period)[:, None] + s.arrays.constant(ahead)) % 1.0 < down
 
 
 def _in_time(robot):
