@@ -114,7 +114,7 @@ def test_rays_find_the_nearest_triangle_of_a_mesh(dtype, tolerance, flat):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_rays_meet_the_corners_of_a_mesh(dtype):
-    """Which are as far away as its bounding sphere; rays aim a little beside them, within the surface."""
+    """Which lie on its bounding sphere; rays aim a little beside them."""
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * [0.3, 0.7, 0.11]
     faces = [
         [0, 1, 3],
@@ -134,9 +134,8 @@ def test_rays_meet_the_corners_of_a_mesh(dtype):
     b.add_joint("box", "free")
     b.add_geom("mesh", body="box", mesh=(corners, faces), contype=0, conaffinity=0, density=0.0)
     sim = ws.Simulator(b.build(), dtype=dtype, solver=ws.NoContact(), device="cpu")
-    goal = corners * (1.0 - 1e-5)
-    origin = np.concatenate([goal * 3.0, goal * 50.0])
-    goal = np.concatenate([goal, goal])
+    goal = np.tile(corners * (1.0 - np.array([1e-5, 2e-5, 3e-5])), (2, 1))
+    origin = np.concatenate([corners * 3.0, corners * 50.0])
     found = sim.ray_cast(sim.state(), origin, goal - origin).distance.numpy()[0]
     np.testing.assert_allclose(found, np.linalg.norm(goal - origin, axis=1), rtol=2e-5)
 
