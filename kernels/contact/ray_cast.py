@@ -10,7 +10,7 @@ import warp as wp
 from ..real import func, kernel, mat33, real, struct, transform, vec3
 from .narrow.manifold import HEIGHT_FIELD, MESH, PLANE
 from .narrow.shape import bounding_radius
-from .ray import Hit, Triangles, miss, ray_mesh, ray_primitive
+from .ray import MARGIN, Hit, Triangles, miss, ray_mesh, ray_primitive
 from .ray_field import Fields, ray_field
 
 
@@ -119,10 +119,10 @@ def cast_at_meshes(
     for i in range(mesh.shape[0]):
         away = o - centre[i]
         along = -wp.dot(away, d)
-        reach = radius[i] * real(1.0 + 1e-5)
+        reach = radius[i] * real(1.0 + MARGIN)
         if along - reach < best and wp.dot(away, away) - along * along <= reach * reach:
             back = wp.transpose(turn[i])
-            hit = ray_mesh(back * away, back * d, triangles, mesh[i], reach)
+            hit = ray_mesh(back * away, back * d, triangles, mesh[i], radius[i])
             if hit.t >= real(0.0) and hit.t < best:
                 best = hit.t
                 found = i
