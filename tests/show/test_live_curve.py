@@ -29,3 +29,17 @@ def test_lines_where_there_is_no_terminal():
             live.add(row | {"iteration": 9})
             live.add(row)
         assert out.getvalue().count("1,000 env-steps") >= 1 and ("█" in out.getvalue()) == terminal
+
+
+def test_frames_of_a_video():
+    """Where there is no terminal the first frame, each tenth of all frames and the last have a line; else each a look."""
+    out = io.StringIO()
+    with LiveCurve(Console(file=out, width=120)) as live:
+        for k in range(0, 1001, 2):
+            live.drawing(min(k, 999), 999)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 11 and lines[0].endswith("0 of 999 frames") and lines[-1].endswith("999 of 999 frames")
+    out = io.StringIO()
+    with LiveCurve(Console(file=out, force_terminal=True, width=120)) as live:
+        live.drawing(1, 999)
+    assert "1 of 999 frames" in out.getvalue()

@@ -35,10 +35,14 @@ def decoded(path) -> tuple[np.ndarray, float]:
 
 
 def test_a_video_plays_in_real_time(recorded, tmp_path):
-    """Its duration is that of the motion at any rate, its size as asked for, and something moves in it."""
+    """Its duration is that of the motion at any rate, its size as asked for, something moves in it; progress is told."""
     pytest.importorskip("av")
     for fps, count in ((30.0, 16), (10.0, 6), (240.0, 51)):
-        recorded.to_video(tmp_path / "a.mp4", fps=fps, **SMALL)
+        drawn = []
+        recorded.to_video(
+            tmp_path / "a.mp4", fps=fps, **SMALL, progress=lambda k, frames, to=drawn: to.append((k, frames))
+        )
+        assert drawn[0] == (0, count) and drawn[-1] == (count, count) and drawn == sorted(drawn)
         frames, duration = decoded(tmp_path / "a.mp4")
         assert frames.shape == (count, 48, 64, 3)
         assert duration == pytest.approx(0.5, abs=1.1 / min(fps, 100.0))

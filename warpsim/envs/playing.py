@@ -5,8 +5,13 @@ from warpsim.base.checks import whole
 from warpsim.envs.judging import EPISODES, EVALUATION_SEED, Judge
 
 
-def play_policy(judge: Judge, worlds: int = 4, episodes: int = EPISODES, html=None, usd=None, video=None) -> dict:
-    """Evaluate a policy in so many episodes, and write a page, a stage or a video of some worlds."""
+def play_policy(
+    judge: Judge, worlds: int = 4, episodes: int = EPISODES, html=None, usd=None, video=None, progress=None
+) -> dict:
+    """Evaluate a policy in so many episodes, and write a page, a stage or a video of some worlds.
+
+    `progress` is that of `Trajectory.to_video`.
+    """
     judged = judge.evaluate(max(whole(episodes, "episodes", 1), worlds), record=whole(worlds, "worlds", 1))
     trajectory = judged.pop("trajectory")
     if html is not None:
@@ -14,7 +19,7 @@ def play_policy(judge: Judge, worlds: int = 4, episodes: int = EPISODES, html=No
     if usd is not None:
         trajectory.to_usd(usd, spacing=2.0)
     if video is not None:
-        trajectory.to_video(video)
+        trajectory.to_video(video, progress=progress)
     return judged
 
 

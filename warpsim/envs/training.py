@@ -192,6 +192,7 @@ def train(
     cpu_seconds: float | None = None,
     video: bool = False,
     wandb: str | None = None,
+    progress=None,
 ) -> dict:
     """Train a policy; returns the same result as `warpsim train --json`.
 
@@ -219,31 +220,18 @@ def train(
         Write an MP4 of the policy too (extra `video`).
     wandb : str
         Report to this project of Weights & Biases too (extra `wandb`), offline where it does not answer.
+    progress : callable
+        Called as `progress(k, frames)` while the video is drawn, as in `Trajectory.to_video`.
     """
     folder = None if out is None else pathlib.Path(out)
-    if folder is not None:
-        _check_out(folder)
-    if resume and folder is None:
-        raise ValueError("resume goes on with a training in out; give out=")
-    check_wandb(wandb)
-    if flag(video, "video"):
-        import_or_explain("av", "video")
-    if cpu_seconds is not None:
-        number(cpu_seconds, "cpu_seconds", "give a positive time [s], or None", lambda x: x > 0)
-    if iterations is not None:
-        whole(iterations, "iterations", 1)
+    _check(folder, resume, iterations, cpu_seconds, video, wandb)
+    given = {"algorithm": algorithm, "seed": seed, "num_envs": num_envs}
+    options = {"device": device, "threads": threads}
     if resume:
-        checkpoint = folder / _of_process(CHECKPOINT)
-        given = {"algorithm": algorithm, "seed": seed, "num_envs": num_envs}
-        settings, changes = _check_resumed(_read(checkpoint), folder, task, given, learning, iterations)
-        learner = load_learner(checkpoint, task=task, device=device, threads=threads)
-        learner.settings, learner.changes = settings, changes
-        curve = _curve_of(folder)[: learner.iteration]
+        learner, curve = _resumed(folder, task, given, learning, iterations, options)
     else:
-        seed = 0 if seed is None else seed
-        options = {"seed": seed, "num_envs": num_envs, "device": device, "threads": threads}
-        options["learning"] = learning
-        learner, curve = make_learner("ppo" if algorithm is None else algorithm, task, **options), []
+        given |= {"algorithm": "ppo" if algorithm is None else algorithm, "seed": 0 if seed is None else seed}
+        learner, curve = make_learner(task=task, **given, **options, learning=learning), []
     count = learner.settings.iterations if iterations is None else iterations
     count = 10**9 if iterations is None and cpu_seconds is not None else count
     first = learner.world.rank == 0
@@ -258,25 +246,49 @@ def train(
             if learner.world.most(len(stops)):
                 _stop(learner, stops, count, folder, _again(learner, folder, iterations, device, video, wandb))
         trajectory = judged.pop("trajectory", None)
-        result = {
-            "task": learner.task,
-            "algorithm": learner.algorithm,
-            "seed": learner.seed,
-            "iterations": learner.iteration,
-            "num_envs": learner.num_envs,
-        } | judged
-        result |= {
-            "env_steps": learner.env_steps,
-            "cpu_seconds": learner.seconds,
-            "compile_seconds": learner.compile_seconds,
-            "faults": int(learner.env.faults.sum()),
-        }
-        result |= {name: curve[-1][name] for name in ("skipped",) if curve and name in curve[-1]}
+        result = _result(learner, judged, curve)
         if folder is not None and first:
             with replacing(folder / RESULT) as new:
                 new.write_text(json.dumps(result, indent=1) + "\n")
-            _show(trajectory, folder, video)
+            _show(trajectory, folder, video, progress)
     return result
+
+
+def _check(folder: pathlib.Path | None, resume: bool, iterations, cpu_seconds, video: bool, wandb) -> None:
+    """Raise for arguments of `train` that nothing can be done with."""
+    if folder is not None:
+        _check_out(folder)
+    if resume and folder is None:
+        raise ValueError("resume goes on with a training in out; give out=")
+    check_wandb(wandb)
+    if flag(video, "video"):
+        import_or_explain("av", "video")
+    if cpu_seconds is not None:
+        number(cpu_seconds, "cpu_seconds", "give a positive time [s], or None", lambda x: x > 0)
+    if iterations is not None:
+        whole(iterations, "iterations", 1)
+
+
+def _resumed(folder: pathlib.Path, task, given: dict, learning, iterations: int | None, options: dict) -> tuple:
+    """The learner of a folder with the settings of now, and its curve so far."""
+    checkpoint = folder / _of_process(CHECKPOINT)
+    settings, changes = _check_resumed(_read(checkpoint), folder, task, given, learning, iterations)
+    learner = load_learner(checkpoint, task=task, **options)
+    learner.settings, learner.changes = settings, changes
+    return learner, _curve_of(folder)[: learner.iteration]
+
+
+def _result(learner: Learner, judged: dict, curve: list) -> dict:
+    """What `train` returns and writes."""
+    names = ("task", "algorithm", "seed", "iteration", "num_envs")
+    result = {"iterations" if name == "iteration" else name: getattr(learner, name) for name in names} | judged
+    result |= {
+        "env_steps": learner.env_steps,
+        "cpu_seconds": learner.seconds,
+        "compile_seconds": learner.compile_seconds,
+        "faults": int(learner.env.faults.sum()),
+    }
+    return result | {name: curve[-1][name] for name in ("skipped",) if curve and name in curve[-1]}
 
 
 def _check_out(folder: pathlib.Path) -> None:
@@ -302,7 +314,7 @@ def _curve_of(folder: pathlib.Path) -> list:
     return found
 
 
-def _show(trajectory, folder: pathlib.Path, video: bool) -> None:
+def _show(trajectory, folder: pathlib.Path, video: bool, progress) -> None:
     """Write page and stage of the policy. What cannot be written is left out with a warning.
 
     A robot without visible geoms has neither; the page needs viser.
@@ -314,7 +326,7 @@ def _show(trajectory, folder: pathlib.Path, video: bool) -> None:
             warnings.warn(f"{folder} has no page of the policy: {error}", stacklevel=3)
         trajectory.to_usd(folder / STAGE, spacing=2.0)
         if video:
-            trajectory.to_video(folder / VIDEO)
+            trajectory.to_video(folder / VIDEO, progress=progress)
     except ValueError as error:
         warnings.warn(f"{folder} has no page and no stage of the policy: {error}", stacklevel=3)
 

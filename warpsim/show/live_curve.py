@@ -34,13 +34,13 @@ def line(row: dict) -> str:
 
 
 class LiveCurve:
-    """`add(row)` draws the returns so far on a rich console.
+    """`add(row)` draws the returns so far on a rich console; `drawing` then says how far the video is.
 
     Rows have iteration, env_steps, return (or None) and episodes.
     """
 
     def __init__(self, console):
-        self.console, self.returns, self.live = console, [], None
+        self.console, self.returns, self.live, self.tenth = console, [], None, 0
 
     def __enter__(self) -> "LiveCurve":
         if self.console.is_terminal:
@@ -60,8 +60,23 @@ class LiveCurve:
         if row["return"] is None:
             return
         if self.live is not None:
-            from rich.text import Text
-
-            self.live.update(Text(f"{TITLE}\n{text_curve(self.returns)}\n{line(row)}"))
+            self._show(line(row))
         elif row["iteration"] % EVERY == 0:
-            self.console.print(line(row), highlight=False, soft_wrap=True)
+            self._say(line(row))
+
+    def drawing(self, frame: int, frames: int) -> None:
+        """Say how many frames of a video are drawn, under the curve; without a terminal at each tenth of them."""
+        text = f"drawing the video: {frame:,} of {frames:,} frames"
+        if self.live is not None:
+            self._show(text)
+        elif 10 * frame // frames > self.tenth or frame == 0:
+            self._say(text)
+        self.tenth = 10 * frame // frames
+
+    def _show(self, text: str) -> None:
+        from rich.text import Text
+
+        self.live.update(Text(f"{TITLE}\n{text_curve(self.returns)}\n{text}"))
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)

@@ -46,6 +46,7 @@ def write_video(
     camera: Camera | None = None,
     follow: bool = True,
     spacing: float | None = None,
+    progress=None,
 ) -> None:
     """Write an MP4 (H.264) of a trajectory in real time; options are those of `Trajectory.to_video`."""
     path = check_video(path)
@@ -59,7 +60,7 @@ def write_video(
     options = {"camera": camera, "follow": follow, "spacing": spacing}
     draw, frames, rate = drawn_frames(trajectory, worlds, fps, width, height, **options)
     with replacing(path) as new:
-        _encode(draw, frames, rate, width, height, new)
+        _encode(draw, frames, rate, width, height, new, progress)
 
 
 def drawn_frames(
@@ -142,11 +143,15 @@ def _drawing(model, q, mocap, origins, cameras, width: int, height: int):
     return draw
 
 
-def _encode(draw, frames: int, rate: float, width: int, height: int, path) -> None:
-    """Draw and encode all frames; each chunk of them is drawn on all cores."""
+def _encode(draw, frames: int, rate: float, width: int, height: int, path, progress) -> None:
+    """Draw and encode all frames; each chunk of them is drawn on all cores.
+
+    `progress(k, frames)`, if there is one, is called at the start and after each chunk.
+    """
     import av
 
-    cores = usable_cores()
+    cores, progress = usable_cores(), (lambda k, frames: None) if progress is None else progress
+    progress(0, frames)
     with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
         options = {"crf": QUALITY, "preset": "medium", "threads": str(cores)}
         stream = container.add_stream("libx264", rate=fractions.Fraction(rate).limit_denominator(1001), options=options)
@@ -155,4 +160,5 @@ def _encode(draw, frames: int, rate: float, width: int, height: int, path) -> No
             for first in range(0, frames, cores):
                 for image in pool.map(draw, range(first, min(first + cores, frames))):
                     container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+                progress(min(first + cores, frames), frames)
         container.mux(stream.encode())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -464,6 +464,7 @@ class Trajectory(NamesOfTrajectory):
         camera: Any = None,
         follow: bool = True,
         spacing: float | None = None,
+        progress: Callable[[int, int], Any] | None = None,
     ) -> None:
         """Write an MP4 (H.264) in real time.
 
@@ -486,6 +487,8 @@ class Trajectory(NamesOfTrajectory):
             Move the camera with the mean position of the bodies. Default: True.
         spacing : float, optional
             Distance of the worlds on a grid [m]. Default: from the size of a world.
+        progress : callable, optional
+            Called as `progress(k, frames)` before the first frame and whenever k frames are drawn. Default: none.
 
         Raises
         ------
@@ -508,6 +511,7 @@ class Trajectory(NamesOfTrajectory):
             camera=camera,
             follow=follow,
             spacing=spacing,
+            progress=progress,
         )
 
     def plot(

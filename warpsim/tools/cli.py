@@ -156,12 +156,15 @@ class Run:
         check_different(found)
 
     def _write(self, trajectory) -> None:
+        from warpsim.tools.runs import progress_bar
+
         t = trajectory
         for path, write in ((self.usd, t.to_usd), (self.html, t.to_html), (self.png, t.render)):
             if path:
                 write(path, patches=self.patches)
         if self.video:
-            t.to_video(self.video)
+            with progress_bar("drawing the video", 0) as progress:
+                t.to_video(self.video, progress=progress)
         if self.plot:
             t.plot(self.plot)
 

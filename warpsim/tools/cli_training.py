@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands `warpsim train`, `warpsim play` and `warpsim export`."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -106,8 +107,9 @@ class Train:
             "wandb": self.wandb,
             "learning": {name: given for name in ("ppo", "shac") if (given := _given(getattr(self, name)))},
         }
+        options |= {"device": self.device, "threads": self.threads}
         with LiveCurve(screen) as live:
-            result = train(self.task, **options, device=self.device, threads=self.threads, tell=live.add)
+            result = train(self.task, **options, tell=live.add, progress=live.drawing)
         if self.json == "-":
             print(json.dumps(result))
         elif self.json:
@@ -164,6 +166,7 @@ class Play:
         from warpsim.files.output import check_different, check_file
         from warpsim.files.usd.usd_output import SUFFIXES
         from warpsim.show.video import check_video
+        from warpsim.tools.runs import progress_bar
 
         find_modules_here()
         if self.live or self.html:
@@ -184,7 +187,9 @@ class Play:
                 if path.exists() and os.path.exists(read) and path.samefile(read):
                     raise ValueError(f"{path} is the policy that is played; give another name")
         options = {} if self.episodes is None else {"episodes": self.episodes}
-        judged = play_policy(self._judge(), self.worlds, html=self.html, usd=self.usd, video=self.video, **options)
+        options |= {"html": self.html, "usd": self.usd, "video": self.video}
+        with progress_bar("drawing the video", 0) if self.video else contextlib.nullcontext() as progress:
+            judged = play_policy(self._judge(), self.worlds, progress=progress, **options)
         console().print(told(judged), highlight=False, soft_wrap=True)
 
     def _judge(self):

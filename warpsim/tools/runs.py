@@ -54,9 +54,9 @@ def perturbed_start(model, worlds: int, noise: float, seed: int = 0) -> tuple[np
 
 @contextlib.contextmanager
 def progress_bar(what: str, steps: int):
-    """A callable(step) that advances a progress bar on the error stream; without a terminal it shows nothing.
+    """A callable(step, steps) that advances a progress bar on the error stream; without a terminal it shows nothing.
 
-    Without a number of steps the bar moves by itself beside a clock.
+    Without a number of steps, here or in a call, the bar moves by itself. It stands beside a clock then.
     """
     from rich.console import Console
     from rich.progress import (
@@ -73,7 +73,7 @@ def progress_bar(what: str, steps: int):
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=steps or None)
-        yield lambda step: bar.update(task, completed=step)
+        yield lambda step, steps=None: bar.update(task, completed=step, total=steps)
 
 
 def timed_rollout(
