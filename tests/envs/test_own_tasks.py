@@ -212,7 +212,7 @@ BAD = {
     ("horizon", "validate_every"): (0, 1.5, True, "3"),
     ("hidden",): ((), 64, "64", (64, 0), (64.0,)),
     ("activation", "schedule", "symmetry"): ("ELU", None, 1),
-    ("obs_normalization",): (1, None, "yes"),
+    ("obs_normalization", "clip_value"): (1, None, "yes"),
     ("gamma", "lam", "target_decay"): (-0.1, 1.1, float("nan"), "0.9", True),
     ("learning_rate", "desired_kl", "clip", "init_std", "critic_learning_rate"): (0.0, -1.0, float("inf"), "1"),
     ("entropy", "value_loss_coef", "smoothing"): (-1.0, float("inf"), float("nan"), (1.0,)),
@@ -241,7 +241,7 @@ def test_every_setting_is_checked_and_described(kind):
 
 
 def test_settings_of_ppo_are_those_of_rsl_rl(torch):
-    """Fields that rsl_rl has too have its defaults, but for the entropy; all of them reach it under its names."""
+    """Fields that rsl_rl has too have its defaults, but for the entropy and for values that are clipped; all reach it under its names."""
     import inspect
 
     from rsl_rl.algorithms import PPO
@@ -249,7 +249,7 @@ def test_settings_of_ppo_are_those_of_rsl_rl(torch):
     from warpsim.envs.ppo import _configuration
 
     theirs = inspect.signature(PPO.__init__).parameters
-    ours = _configuration(PpoSettings(entropy=0.01), "policy", None)["algorithm"]
+    ours = _configuration(PpoSettings(entropy=0.01, clip_value=True), "policy", None)["algorithm"]
     assert {name: theirs[name].default for name in ours if name != "class_name"} == {
         name: value for name, value in ours.items() if name != "class_name"
     }
@@ -259,6 +259,7 @@ def test_settings_of_ppo_are_those_of_rsl_rl(torch):
 
     ppo = make_learner("ppo", "cartpole", num_envs=2, device="cpu", learning={"ppo": given}).ppo
     assert (ppo.schedule, ppo.clip_param, ppo.num_learning_epochs, ppo.num_mini_batches) == ("fixed", 0.3, 2, 3)
+    assert not ppo.use_clipped_value_loss
     assert (ppo.desired_kl, ppo.value_loss_coef, ppo.max_grad_norm) == (0.02, 0.7, 0.6)
     assert torch.allclose(ppo.actor.distribution.log_std_param.exp(), torch.tensor(0.5))
     assert "Tanh" in repr(ppo.actor) and "Normalization" not in repr(ppo.actor)

@@ -127,7 +127,9 @@ class PpoSettings(_Settings):
     desired_kl : float
         KL divergence of an update that the adaptive schedule aims at.
     clip : float
-        Limit of the change of the probability ratio, and of the value.
+        Limit of the change of the probability ratio.
+    clip_value : bool
+        Limit the change of the critic's values to `clip` too. A critic then needs many updates to reach large returns.
     entropy : float
         Weight of the policy's entropy.
     value_loss_coef : float
@@ -145,6 +147,7 @@ class PpoSettings(_Settings):
     schedule: Literal["adaptive", "fixed"] = _set("adaptive", _schedule)
     desired_kl: float = _set(0.01, positive)
     clip: float = _set(0.2, positive)
+    clip_value: bool = _set(False, flag)
     entropy: float = _set(0.0, _weight)
     value_loss_coef: float = _set(1.0, _weight)
     symmetry: Literal["none", "augmentation", "loss"] = _set("none", _symmetry)
@@ -236,7 +239,7 @@ BEFORE = {
     "ppo": {
         **{"activation": "elu", "obs_normalization": True, "init_std": 1.0, "clip": 0.2, "epochs": 5, "minibatches": 4},
         **{"schedule": "adaptive", "desired_kl": 0.01, "value_loss_coef": 1.0, "max_grad_norm": 1.0},
-        **{"symmetry": "none"},
+        **{"symmetry": "none", "clip_value": True},
     },
     "shac": {
         **{"activation": "elu", "obs_normalization": True, "init_std": math.exp(-1.0), "betas": (0.7, 0.95)},

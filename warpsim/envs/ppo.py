@@ -34,7 +34,7 @@ def _configuration(own: PpoSettings, critic: str, mirrored) -> dict:
     noise = {"class_name": "GaussianDistribution", "init_std": own.init_std, "std_type": "log"}
     names = ("gamma", "lam", "learning_rate", "schedule", "desired_kl", "value_loss_coef", "max_grad_norm")
     algorithm = {"class_name": "PPO"} | {name: getattr(own, name) for name in names}
-    algorithm |= {"clip_param": own.clip, "entropy_coef": own.entropy}
+    algorithm |= {"clip_param": own.clip, "use_clipped_value_loss": own.clip_value, "entropy_coef": own.entropy}
     algorithm |= {"num_learning_epochs": own.epochs, "num_mini_batches": own.minibatches}
     if own.symmetry != "none":
         algorithm["symmetry_cfg"] = {
