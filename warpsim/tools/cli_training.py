@@ -188,7 +188,7 @@ class Play:
                     raise ValueError(f"{path} is the policy that is played; give another name")
         options = {} if self.episodes is None else {"episodes": self.episodes}
         options |= {"html": self.html, "usd": self.usd, "video": self.video}
-        with progress_bar("drawing the video", 0) if self.video else contextlib.nullcontext() as progress:
+        with progress_bar("playing and drawing the video", 0) if self.video else contextlib.nullcontext() as progress:
             judged = play_policy(self._judge(), self.worlds, progress=progress, **options)
         console().print(told(judged), highlight=False, soft_wrap=True)
 
