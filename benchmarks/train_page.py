@@ -14,11 +14,26 @@ def write_page(rows: dict, out: pathlib.Path) -> None:
     if not any(run.algorithm in ("shac", "ppo") for run in rows):
         print("no trainings yet, no page")
         return
+    rows = paired(rows)
     committed = out.resolve() == ROOT / "benchmarks" / "results"
     picture = ROOT / "docs" / "pictures" / "train.png" if committed else out / "train.png"
     drawn = draw(rows, picture)
     link = "../../docs/pictures/train.png" if committed else "train.png"
     (out / "train.md").write_text(report(rows, link if drawn else None))
+
+
+def paired(rows: dict) -> dict:
+    """The rows without seeds of a task that only one of SHAC and PPO has, if there are seeds that both have."""
+    seeds: dict = {}
+    for run in rows:
+        if run.algorithm in ("shac", "ppo") and run.variant == "":
+            seeds.setdefault(run.task, {}).setdefault(run.algorithm, set()).add(run.seed)
+    both = {task: set.intersection(*found.values()) for task, found in seeds.items() if len(found) == 2}
+    return {
+        run: row
+        for run, row in rows.items()
+        if run.algorithm not in ("shac", "ppo") or not both.get(run.task) or run.seed in both[run.task]
+    }
 
 
 def tasks_of(rows: dict) -> list[str]:

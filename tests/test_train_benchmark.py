@@ -302,6 +302,18 @@ def test_beside_validated_policies_stands_the_best_of_those_that_are_not(tmp_pat
     assert lines[first + 4] == ""
 
 
+def test_seeds_that_one_algorithm_has_are_left_out():
+    """Both are compared on the same seeds; a task that one of them has alone, or no seed in common, keeps its rows."""
+    rows = dict(row("hopper", "shac", seed, {"1": 1.0}) for seed in range(4))
+    rows |= dict(row("hopper", "ppo", seed, {"1": 1.0}) for seed in (1, 3, 5))
+    rows |= dict([row("ant", "shac", 0, {"1": 1.0}), row("hopper", "standing", 0, {"0": 0.0})])
+    rows |= dict([row("walker2d", "shac", 0, {"1": 1.0}), row("walker2d", "ppo", 1, {"1": 1.0})])
+    left = {(run.task, run.algorithm, run.seed) for run in train_page.paired(rows)}
+    kept = {("hopper", name, seed) for name in ("shac", "ppo") for seed in (1, 3)}
+    others = {("ant", "shac", 0), ("hopper", "standing", 0), ("walker2d", "shac", 0), ("walker2d", "ppo", 1)}
+    assert left == kept | others
+
+
 def test_the_picture_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     rows = dict(
