@@ -104,6 +104,7 @@ def main() -> None:
         result["rows"][name] = row
         print(name, row, flush=True)
     if a.out:
+        a.out.mkdir(parents=True, exist_ok=True)
         (a.out / "envs.json").write_text(json.dumps(result, indent=1) + "\n")
         (a.out / "envs.md").write_text(markdown(result, a.frameworks))
 
