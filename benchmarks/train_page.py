@@ -130,7 +130,7 @@ def report(rows: dict, picture: str | None) -> str:
     lines += [
         "Policies by SHAC and by PPO (rsl_rl) after equal processor time of one thread: return of the mean action, in the true contact, over 10 episodes; median over",
         "seeds (range; number of seeds). Installing, compiling and judging do not count. `python -m benchmarks.train` makes this page from `train.jsonl`, a line per training.",
-        "*Neither* is ahead where both are no better than standing still.",
+        "*Neither* is ahead where both are no better than standing still. Seeds that only one of the two has are left out.",
         "",
     ]
     lines += [*(["![Return against processor time, SHAC and PPO, by task](" + picture + ")", ""] if picture else [])]

@@ -575,6 +575,17 @@ def test_a_signal_ends_what_shows_the_policy(torch, here, capsys, monkeypatch):
     assert not later and {"result.json", "checkpoint.pt"} <= {path.name for path in pathlib.Path("out").iterdir()}
 
 
+def test_a_training_says_how_far_its_video_is(torch, here, capsys):
+    """`train --video` counts the frames on the error stream, from none to all; `play --video` writes the policy's too."""
+    pytest.importorskip("av")
+    command = ("train", "my_tasks:Pole", "--out", "out", "--iterations", 1, "--device", "cpu", "--video")
+    code, _, told = run(capsys, *command)
+    first, *_, last = [line.split() for line in told.splitlines() if line.startswith("drawing the video: ")]
+    assert code == 0 and first[3] == "0" and last[3] == last[5] == first[5]
+    assert run(capsys, "play", "out", "--video", "again.mp4", "--device", "cpu")[0] == 0
+    assert all(pathlib.Path(name).stat().st_size > 1000 for name in ("out/policy.mp4", "again.mp4"))
+
+
 def test_a_robot_that_cannot_be_seen_is_trained(torch, found, recwarn):
     """Without a geom there is no page; that is said, and the training is whole."""
     from warpsim.envs.training import train

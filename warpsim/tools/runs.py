@@ -56,7 +56,7 @@ def perturbed_start(model, worlds: int, noise: float, seed: int = 0) -> tuple[np
 def progress_bar(what: str, steps: int):
     """A callable(step, steps) that advances a progress bar on the error stream; without a terminal it shows nothing.
 
-    Without a number of steps, here or in a call, the bar moves by itself. It stands beside a clock then.
+    Without a number of steps the bar stands beside a clock, and moves by itself until a call gives the number.
     """
     from rich.console import Console
     from rich.progress import (
