@@ -84,7 +84,8 @@ class Reach(Task):
 
     model = staticmethod(panda)
     decimation, episode = 4, 400
-    learning = {"ppo": {"iterations": 150}, "shac": {"iterations": 500}}
+    # an action's effect is seen at once; gradients need little noise
+    learning = {"ppo": {"iterations": 150}, "shac": {"iterations": 500, "gamma": 0.95, "init_std": 0.1}}
     action_range = (-np.ones(7), np.ones(7))
     actuators = (scaled(0.8, REST), lambda s, u: s.xp.concat([u, 0.0 * u[:, :1] + OPEN], axis=-1))
     commands = {"target": uniform_command((0.35, -0.3, 0.15), (0.65, 0.3, 0.6), every=100)}

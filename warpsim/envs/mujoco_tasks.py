@@ -74,7 +74,7 @@ class HalfCheetah(Task):
 
     model = staticmethod(asset("half_cheetah"))
     decimation = 5
-    learning = {"ppo": {"iterations": 500}, "shac": {"iterations": 1000}}
+    learning = {"ppo": {"iterations": 500}, "shac": {"averaging": 0.998, "validate_every": 2000}}
     observations = {"positions": lambda s: s.q[:, 1:], "velocities": velocities()}
     rewards = {"forward": forward_velocity(), "ctrl": (-0.1, action_squared)}
     starts = (start_noise(q=0.1, v=0.1, normal="v"),)
