@@ -3,6 +3,7 @@
 
 import dataclasses
 import importlib.metadata
+import re
 
 import numpy as np
 import pytest
@@ -169,6 +170,41 @@ def test_a_robot_of_ones_own_follows_velocities():
     assert 0.2 < abs(command[:, 0]).max() <= 0.3 and not command[:, 1:].any()
     truncated = [env.step(np.zeros((64, 12), np.float32))[3] for _ in range(7)]
     assert truncated[-1].all() and not truncated[-2].any() and Slow.rewards.keys() == TASKS["Go1"].rewards.keys()
+
+
+@needs_files
+def test_a_robot_of_a_users_own_file(tmp_path):
+    """A path instead of a package's file gives the same model, and a file that is missing is refused."""
+    path = robot_file(GO1.file, GO1.package)
+    own = legged_model(dataclasses.replace(GO1, file=path, package=None))
+    other = legged_model(GO1)
+    assert own.actuator_names == other.actuator_names and np.array_equal(own.body_mass, other.body_mass)
+    with pytest.raises(ValueError, match="no such file"):
+        legged_model(dataclasses.replace(GO1, file=str(tmp_path / "none.xml"), package=None))
+
+
+@needs_files
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"feet": ("FR_foot", "FL", "RR", "RL")}, "feet is 'FR_foot'"),
+        ({"base": "trunkk"}, "base is 'trunkk'"),
+        ({"trunk": ("body",)}, "trunk is 'body'"),
+        ({"free": "root"}, "free is 'root'; choose one of ['floating_base_joint']"),
+        ({"contacts": "foot"}, "contacts: nothing in"),
+        ({"stance": {"hip": 0.1}}, "stance: nothing in"),
+        ({"legs": ("left", "right")}, "legs: nothing in"),
+        ({"legs": ("left",)}, "legs has 1 patterns"),
+        ({"servos": {"[": GO1.servo("FR_hip_joint")}}, "servos: '[' is no pattern"),
+        ({"moved": ()}, "moved is empty"),
+        ({"moved": ("FR_hip",)}, "moved has 'FR_hip', which has no servo"),
+        ({"height": -0.3}, "height is -0.3"),
+    ],
+)
+def test_a_robot_that_its_file_does_not_have_is_refused(change, words):
+    """Names and patterns that match nothing, instead of a robot that sinks into the ground."""
+    with pytest.raises(ValueError, match=re.escape(words)):
+        legged_model(dataclasses.replace(GO1, **change))
 
 
 def test_feet_that_would_step_together_are_refused():

@@ -19,10 +19,12 @@ import re
 
 import numpy as np
 
+from warpsim.base.checks import choice, listed, positive, short
 from warpsim.envs.robot_files import robot_file
 from warpsim.envs.terrain import terrain
 from warpsim.files.load import load
 from warpsim.model.builder import ModelBuilder
+from warpsim.model.model import JointType
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +54,12 @@ class Servo:
     armature: float
 
 
-@dataclasses.dataclass(frozen=True)
+def _each(given) -> tuple:
+    """Names or patterns: of one, several, or a dict's keys."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LeggedRobot:
     """A legged robot's file, and what the file lacks: `A1`, `GO1`, `G1`, or your own.
 
@@ -60,10 +67,8 @@ class LeggedRobot:
     ----------
     name : str
         Name of the model.
-    package : str
-        The installed package that has the file.
     file : str
-        Path of the file in the package.
+        Path of the file, or of a file in `package`.
     base : str
         The body whose velocity is commanded.
     free : str
@@ -87,6 +92,8 @@ class LeggedRobot:
         Patterns of the geoms of the left and of the right leg; the two legs can touch each other. Default: none.
     ankle : float
         Height of the feet's frames when they stand [m]. Default: 0.
+    package : str, optional
+        The installed package that has the file. Default: none.
 
     Examples
     --------
@@ -95,7 +102,6 @@ class LeggedRobot:
     """
 
     name: str
-    package: str
     file: str
     base: str
     free: str
@@ -108,6 +114,24 @@ class LeggedRobot:
     trunk: tuple
     legs: tuple = ()
     ankle: float = 0.0
+    package: str | None = None
+
+    def __post_init__(self):
+        begin = f"LeggedRobot {self.name!r}"
+        positive(self.height, f"{begin}: height", "m")
+        if len(self.legs) not in (0, 2):
+            raise ValueError(f"{begin}: legs has {len(self.legs)} patterns; give two, or none")
+        for field in ("stance", "servos", "contacts", "legs"):
+            for pattern in _each(getattr(self, field)):
+                try:
+                    re.compile(pattern)
+                except re.error as error:
+                    raise ValueError(f"{begin}: {field}: {short(pattern)} is no pattern: {error}") from None
+        if not self.moved:
+            raise ValueError(f"{begin}: moved is empty; name the joints that the policy moves")
+        for joint in self.moved:
+            if self.servo(joint) is None:
+                raise ValueError(f"{begin}: moved has {short(joint)}, which has no servo; give servos a pattern for it")
 
     @property
     def joints(self) -> tuple:
@@ -258,7 +282,23 @@ def _read(path: str):
 
 
 def _file(robot: LeggedRobot):
-    return _read(robot_file(robot.file, robot.package))
+    return _read(robot.file if robot.package is None else robot_file(robot.file, robot.package))
+
+
+def _check(robot: LeggedRobot, builder, labels: list[str]) -> None:
+    """Refuse names and patterns of a robot that its file does not have. `labels`: the geoms, "body/geom"."""
+    begin, joints = f"LeggedRobot {robot.name!r}", [j.name for j in builder.joints if j.type != JointType.FREE]
+    for field, known in (("stance", joints), ("servos", joints), ("contacts", labels), ("legs", labels)):
+        for pattern in _each(getattr(robot, field)):
+            if not any(re.fullmatch(pattern, label) for label in known):
+                raise ValueError(
+                    f"{begin}: {field}: nothing in {robot.file} matches {short(pattern)}; it has: {listed(known)}"
+                )
+    free = [j.name for j in builder.joints if j.type == JointType.FREE]
+    bodies = [body.name for body in builder.bodies]
+    for field, known in (("free", free), ("base", bodies), ("moved", joints), ("feet", bodies), ("trunk", bodies)):
+        for one in _each(getattr(robot, field)):
+            choice(one, f"{begin}: {field}", known)
 
 
 def legged_model(robot: LeggedRobot, rough: bool = False):
@@ -278,6 +318,11 @@ def legged_model(robot: LeggedRobot, rough: bool = False):
     Model
         The model, with a position actuator for each of `robot.joints` and a time step of 5 ms.
 
+    Raises
+    ------
+    ValueError
+        The robot's file lacks a joint, body or geom that the robot names. The message names it.
+
     Examples
     --------
     The example needs the package of the robot's file, so that doctest skips it.
@@ -287,8 +332,9 @@ def legged_model(robot: LeggedRobot, rough: bool = False):
     """
     b = ModelBuilder(robot.name, timestep=0.005)
     b.add_model(_file(robot))
-    for g, geom in enumerate(b.geoms):
-        label = f"{b.bodies[geom.body].name}/{geom.name or ''}"
+    labels = [f"{b.bodies[geom.body].name}/{geom.name or ''}" for geom in b.geoms]
+    _check(robot, b, labels)
+    for g, (geom, label) in enumerate(zip(b.geoms, labels, strict=True)):
         left, right = (bool(re.fullmatch(leg, label)) for leg in robot.legs or ("", ""))
         touching = int(bool(re.fullmatch(robot.contacts, label)))
         b.geoms[g] = dataclasses.replace(geom, contype=2 * left, conaffinity=touching + 2 * right)
