@@ -82,10 +82,13 @@ def read_rows(path: pathlib.Path) -> dict[Run, dict]:
 
 def append_row(path: pathlib.Path, row: dict) -> None:
     """Add a row, on the disk when this returns."""
-    text = path.read_text() if path.exists() else ""
-    broken = text and not text.endswith("\n")
+    content = path.read_bytes() if path.exists() else b""
+    last = content.rpartition(b"\n")[2]  # empty, unless its writer was killed
     with open(path, "a") as file:
-        file.write(("\n" if broken and _is_row(text.splitlines()[-1]) else "") + json.dumps(row) + "\n")
+        if last and not _is_row(last.decode(errors="replace")):
+            file.truncate(len(content) - len(last))
+            last = b""
+        file.write("\n" * bool(last) + json.dumps(row) + "\n")
         file.flush()
         os.fsync(file.fileno())
 

@@ -47,13 +47,13 @@ def rows_of(rows: dict, task: str, algorithm: str, variant: str = "") -> list[di
 
 
 def values_at(rows: list[dict], mark: str, key: str = "return") -> list[float]:
-    """The values at a processor time. A training that diverged before keeps the last that it had."""
+    """The values at a processor time. A training that diverged before keeps the last that it had, else -inf."""
     found = []
     for row in rows:
         if mark in row["judged"]:
             found.append(row["judged"][mark][key])
-        elif "failed" in row and row["judged"]:
-            found.append(row["judged"][max(row["judged"], key=float)][key])
+        elif "failed" in row:
+            found.append(row["judged"][max(row["judged"], key=float)][key] if row["judged"] else -math.inf)
     return found
 
 
@@ -69,10 +69,11 @@ def cell(values: list[float]) -> str:
 def ahead(rows: dict, task: str, mark: str) -> str:
     """Who has the larger median at a processor time, or, where both saturate by then, who is there sooner.
 
-    "neither" where both are below standing still. Empty unless both have as many seeds.
+    "neither" where both are below standing still. Empty unless both have the same seeds.
     """
-    shac, ppo = (values_at(rows_of(rows, task, name), mark) for name in ("shac", "ppo"))
-    if not shac or len(shac) != len(ppo):
+    found = [[row for row in rows_of(rows, task, name) if values_at([row], mark)] for name in ("shac", "ppo")]
+    shac, ppo = (values_at(own, mark) for own in found)
+    if not shac or {row["seed"] for row in found[0]} != {row["seed"] for row in found[1]}:
         return ""
     times = saturation(rows, task, mark)
     if times is not None:
@@ -204,7 +205,10 @@ def validated(rows: dict) -> list[str]:
         if not ppo or not any(row.get("settings", {}).get("validate_every") for row in shac):
             continue
         for mark in marks_of(rows, task):
-            best = [max(x["return"] for m, x in row["judged"].items() if float(m) <= float(mark)) for row in ppo]
+            best = [
+                max((x["return"] for m, x in row["judged"].items() if float(m) <= float(mark)), default=-math.inf)
+                for row in ppo
+            ]
             lines.append(f"| {task} | {mark} | {cell(values_at(shac, mark))} | {cell(best)} |")
     head = [
         "On these tasks SHAC validates: every `validate_every` actions it evaluates its policy over 16 episodes of their own, and keeps the best so far. That is part of its",
@@ -247,24 +251,24 @@ def others(rows: dict) -> list[str]:
 
 
 def origin(rows: dict) -> list[str]:
-    """Commits, days, machines and loads of the rows, by commit."""
+    """Commits, days, machines and loads of the rows, by commit and algorithm."""
     lines = ["| commit | trainings | days | load | machine |", "|---|---|---|---|---|"]
-    for commit in dict.fromkeys(row["commit"] for row in rows.values()):
-        own = [row for row in rows.values() if row["commit"] == commit]
+    for commit, algorithm in dict.fromkeys((row["commit"], row["algorithm"]) for row in rows.values()):
+        own = [row for row in rows.values() if (row["commit"], row["algorithm"]) == (commit, algorithm)]
         tasks = ", ".join(dict.fromkeys(row["task"] for row in own))
         days = sorted({row["date"] for row in own})
         loads = [x for row in own for x in row["load"]]
         machines = sorted({f"{row['machine']['processor']}, {row['machine']['cores']} cores" for row in own})
         cells = [
             commit,
-            f"{len(own)}: {tasks}",
+            f"{len(own)} {algorithm}: {tasks}",
             ", ".join(days),
-            f"{min(loads):.0f} to {max(loads):.0f}",
+            f"{min(loads):.1f} to {max(loads):.1f}",
             "; ".join(machines),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     note = (
-        "The rows are of these commits; a load above the number of cores lengthens processor times, of both algorithms alike. The same seed gives the same bits, "
+        "The rows are of these commits. A load above the number of cores lengthens processor times, so rows of a higher load have fewer env-steps. The same seed gives the same bits, "
         "and so does a training that is resumed (`tests/envs/test_learner.py`)."
     )
     return [note, "", *lines, ""]

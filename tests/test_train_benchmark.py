@@ -178,8 +178,12 @@ def test_rows_outlive_whatever_writes_them(tmp_path):
     with open(path, "a") as file:
         file.write('{"task": "hop')
     assert len(read_rows(path)) == 2
-    append_row(path, rows[1])
-    assert len(read_rows(path)) == 2 and len(path.read_text().splitlines()) == 4
+    append_row(path, rows[0] | {"seed": 5})
+    append_row(path, rows[0] | {"seed": 6})
+    assert [run.seed for run in read_rows(path)] == [0, 1, 5, 6]
+    path.write_text(path.read_text().removesuffix("\n"))  # killed before the end of its line
+    append_row(path, rows[0] | {"seed": 7})
+    assert [run.seed for run in read_rows(path)] == [0, 1, 5, 6, 7] and path.read_text().count("\n") == 6
     path.write_text("nonsense\n" + path.read_text())
     with pytest.raises(ValueError, match=r"train\.jsonl, line 1 is no row"):
         read_rows(path)
@@ -279,7 +283,7 @@ def test_the_page_says_who_is_ahead(tmp_path):
     )
     assert "| hopper | 0.5 | 3 |" in train_page.report(sooner, None)
     assert "| hopper | 1 | 80.0 (80.0 to 80.0; 1) | 60.0 (60.0 to 60.0; 1) |" in lines
-    assert sum(line.startswith(("| abc |", "| def |")) for line in lines) == 2
+    assert sum(line.startswith(("| abc |", "| def |")) for line in lines) == 5  # two commits, four algorithms
     found |= [row("ant", "ppo", 0, {"1": 2.0}), row("ant", "standing", 0, {"0": 3.0})]  # neither is better than that
     lines = train_page.report(found, None).splitlines()
     assert "| neither |" in next(line for line in lines if line.startswith("| ant | 1 |"))
@@ -300,6 +304,18 @@ def test_beside_validated_policies_stands_the_best_of_those_that_are_not(tmp_pat
     for k, (mark, own) in enumerate((("1", "3.0"), ("3", "6.0"))):
         assert lines[first + 2 + k] == f"| hopper | {mark} | {own} ({own} to {own}; 1) | 7.0 (7.0 to 7.0; 1) |"
     assert lines[first + 4] == ""
+
+
+def test_a_training_that_diverged_before_it_was_judged_counts():
+    """As the worst of all, also beside policies that are validated; and medians of other seeds are not compared."""
+    found = dict([row("hopper", "ppo", 0, {"1": 5.0}), row("hopper", "ppo", 1, {}, failed="iteration 2")])
+    found |= dict(row("hopper", "shac", s, {"1": 3.0}, settings={"validate_every": 100}) for s in (0, 1))
+    lines = train_page.report(found, None).splitlines()
+    line = next(x for x in lines if x.startswith("| hopper | 1 |"))
+    assert "-inf (-inf to 5; 2)" in line and "| SHAC |" in line
+    other = dict([row("hopper", "shac", 0, {"1": 3.0, "3": 9.0}), row("hopper", "shac", 1, {"1": 3.0})])
+    other |= dict([row("hopper", "ppo", 0, {"1": 5.0}), row("hopper", "ppo", 1, {"1": 5.0, "3": 1.0})])
+    assert train_page.ahead(other, "hopper", "1") == "PPO" and train_page.ahead(other, "hopper", "3") == ""
 
 
 def test_seeds_that_one_algorithm_has_are_left_out():
