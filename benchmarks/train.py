@@ -7,8 +7,9 @@
     python -m benchmarks.train --report                    # the page and its picture from the rows that there are
 
 A training is a child process of one thread. It is judged at several processor times (`MARKS`) over 10 episodes, in the
-true contact, with the policy's mean action; judging, installing and compiling do not count. SHAC and PPO of a task and
-seed follow each other in the queue, so that they meet the same load. A training that has ended is a line of train.jsonl.
+true contact, with the policy's mean action; judging, installing and compiling do not count. Where SHAC validates, its
+newest policy competes at each of these times as at the end of a training, and that counts for this time. SHAC and PPO
+of a task and seed follow each other in the queue. A training that has ended is a line of train.jsonl.
 Ctrl-C ends those at work with a checkpoint in the work folder, from which the next call goes on with the same bits; after
 a kill it goes on from a checkpoint of at most `SAVED` seconds before. A training that other code had begun starts anew.
 Rows of older commits stay until their lines are removed; the page names the commits.
@@ -188,12 +189,12 @@ def learn(run: Run, minutes, folder: pathlib.Path, *, learners=None, stops=(), c
     marks = [m for m in marks if f"{m:g}" not in kept["judged"]]
     saved = spent(learner)
     while marks and "failed" not in kept:
-        judged = _judged(learner, stops) if spent(learner) >= 60.0 * marks[0] else None
+        judged = _judged(learner, stops) if _ends(learner) >= 60.0 * marks[0] else None
         if stops:
             _keep(learner, kept, folder)
             return None
         if judged is not None:
-            while marks and spent(learner) >= 60.0 * marks[0]:
+            while marks and judged["cpu_seconds"] >= 60.0 * marks[0]:
                 kept["judged"][f"{marks.pop(0):g}"] = judged
             continue
         try:
@@ -215,11 +216,20 @@ def spent(learner) -> float:
     return sum(learner.seconds.values())
 
 
+def _ends(learner) -> float:
+    """Seconds of processor time in training, if it ended now."""
+    return spent(learner) + learner.concluding
+
+
 def _judged(learner, stops=()) -> dict:
+    """Judge what the training would give if it ended now; it goes on as if it had not."""
+    before, end = dict(learner.seconds), _ends(learner)
+    learner.conclude()
+    learner.seconds = before
     found = learner.evaluate(stops=stops)
     names = ("return", "distance", "success", "returns", "lengths")
     return {name: found[name] for name in names if name in found} | {
-        "cpu_seconds": spent(learner),
+        "cpu_seconds": end,
         "env_steps": learner.env_steps,
         "iterations": learner.iteration,
     }

@@ -24,6 +24,8 @@ class Faults:
 class Fake:
     """An iteration takes 9 s of processor time; the return is the number of iterations, and judging takes none."""
 
+    concluding = 0.0
+
     def __init__(self, run: Run, kept=None):
         self.run, self.iteration, self.seconds = run, 0, {"collect": 0.0, "update": 0.0}
         self.iteration, self.seconds = (kept["iteration"], kept["seconds"]) if kept else (0, self.seconds)
@@ -44,6 +46,9 @@ class Fake:
     def evaluate(self, stops=()) -> dict:
         self.judged.append(self.iteration)
         return {"return": float(self.iteration), "distance": 0.0, "returns": [1.0], "lengths": [1]}
+
+    def conclude(self) -> None:
+        self.seconds["update"] += self.concluding
 
     def save(self, path) -> None:
         path.write_text(json.dumps({"iteration": self.iteration, "seconds": self.seconds}))
@@ -82,6 +87,15 @@ def test_one_training_is_judged_at_each_processor_time(tmp_path):
     assert row["curve"][0] == [9.0, 100, 1.0] and len(row["curve"]) == 20 and row["compile_seconds"] == 5.0
     assert (row["task"], row["algorithm"], row["seed"], row["variant"]) == ("hopper", "shac", 3, "")
     assert {"commit", "code", "date", "load", "machine", "faults"} <= set(row)
+
+
+def test_the_end_of_a_training_counts_once(tmp_path, monkeypatch):
+    """What `conclude` takes is part of the time of each judgement, as if the training ended there, and of no later one."""
+    monkeypatch.setattr(Fake, "concluding", 5.0)
+    row = learn(Run("hopper", "shac", 3), (1.0, 3.0), tmp_path, learners=Fakes(), code=CODE)
+    iterations = {name: judged["iterations"] for name, judged in row["judged"].items()}
+    assert iterations == {"0.1": 1, "0.25": 2, "0.5": 3, "0.75": 5, "1": 7, "1.5": 10, "2": 13, "3": 20}
+    assert row["judged"]["2"]["cpu_seconds"] == 13 * 9.0 + 5.0
 
 
 def make_folders(folder) -> None:

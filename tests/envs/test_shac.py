@@ -115,6 +115,48 @@ def test_the_best_of_the_validated_averages_acts(tmp_path):
             load_learner(tmp_path / "wrong.pt", device="cpu")
 
 
+def test_the_last_average_competes_at_the_end(tmp_path):
+    """What a training returns is no worse than the best of its averages, of which the last may not have had its turn;
+    iterations that follow forget the outcome. An average of which an episode fails is not chosen."""
+    import torch
+
+    from warpsim.envs.training import load_learner
+
+    learner = make(validate_every=8, averaging=0.0)
+    observation = learner.observation.detach()
+    for _ in range(6):  # two actions each: validated after the fourth
+        learner.iterate()
+    value, before = learner.validated, learner.act(observation)
+    last = learner._validation()
+    learner.conclude()
+    expected = learner.latest(observation) if last > value else before
+    assert torch.equal(learner.act(observation), expected) and learner.validated == value
+    learner.save(tmp_path / "checkpoint.pt")
+    again = load_learner(tmp_path / "checkpoint.pt", device="cpu")
+    assert torch.equal(again.act(observation), expected)
+    learner.validated = -1e9  # so that the last one is the better
+    learner.conclude()
+    assert torch.equal(learner.act(observation), learner.latest(observation))
+    learner.save(tmp_path / "checkpoint.pt")
+    assert torch.equal(
+        load_learner(tmp_path / "checkpoint.pt", device="cpu").act(observation), learner.act(observation)
+    )
+    learner.iterate()
+    assert torch.equal(learner.act(observation), learner.best(observation))
+    with torch.no_grad():
+        learner.standard.mean.fill_(float("nan"))
+    learner.conclude()
+    assert learner.final is None and learner._validation() == -float("inf")
+
+
+def test_observations_are_as_they_are_without_normalization():
+    import torch
+
+    learner = make(obs_normalization=False)
+    rows = 50.0 * torch.ones_like(learner.observation)
+    assert torch.equal(learner.standard(rows), rows)
+
+
 @pytest.mark.parametrize(("own", "learning", "staggered"), [(5, None, False), (None, 5, True)])
 def test_episodes_are_staggered_where_those_that_learn_have_a_length(own, learning, staggered):
     """`smooth` may change `episode`."""

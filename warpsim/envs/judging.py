@@ -50,7 +50,7 @@ class Judge:
         return VectorEnv(self.kind, worlds, autoreset=autoreset, **self.options, **self.changes)
 
     def evaluate(self, episodes: int = EPISODES, record: int = 0, stops=(), seed: int = EVALUATION_SEED) -> dict:
-        """Returns and lengths of the first episode of `episodes` worlds, and the share of successes.
+        """Returns and lengths of the first episode of `episodes` worlds, the share of successes, and how many failed.
 
         Where the first joint is a free joint or a slide, also the distances [m] along the first coordinate.
 
@@ -62,6 +62,7 @@ class Judge:
         observation, _ = env.reset(seed=seed)
         total, live = np.zeros(episodes, np.float32), np.ones(episodes, dtype=bool)
         good, measured = np.zeros(episodes, dtype=bool), dict.fromkeys(env.task.measures, 0.0)
+        failed = np.zeros(episodes, dtype=bool)  # ended by what is not finite
         start = env.state.q.numpy()[:, 0].copy()
         end, length, rows = start.copy(), np.zeros(episodes, int), []
         with self.acting():
@@ -75,12 +76,14 @@ class Judge:
                 for name, values in env.measured().items():
                     measured[name] += float(np.where(live, host(values), 0.0).sum())
                 end, length = np.where(live, env.state.q.numpy()[:, 0], end), length + live
+                failed = failed | (live & (env.faults > 0))
                 live = live & ~host(terminated | truncated)
                 if not live.any() or stops:
                     break
         found = {"returns": total.tolist(), "lengths": length.tolist(), "return": float(total.mean())}
         if env.sim.model.joint_type[0] in (JointType.FREE, JointType.SLIDE):
             found |= {"distances": (end - start).tolist(), "distance": float((end - start).mean())}
+        found |= {"failed": int(failed.sum())}
         found |= {"success": float(good.mean())} if env.task.success else {}
         found |= {"measures": {n: x / length.sum() for n, x in measured.items()}} if measured else {}
         if record:

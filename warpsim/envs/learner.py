@@ -83,6 +83,7 @@ class Learner:
     """
 
     algorithm = ""
+    concluding = 0.0  # processor time [s] that `conclude` takes, as far as it is known
 
     def __init__(
         self,
@@ -227,7 +228,7 @@ class Learner:
             with self._own_random():
                 told = self._iterate()
         except RuntimeError:  # torch refuses to draw with a standard deviation that is NaN
-            self._check_learned({})
+            self._check_finite(self._unfinite_here())  # of this process: the others may wait elsewhere
             raise
         self._check_learned(told)
         self._finish()
@@ -238,26 +239,37 @@ class Learner:
 
     def unfinite(self) -> str | None:
         """The first of the weights, normalizations and moments of Adam that has a NaN or infinite entry, by name."""
+        name = self._unfinite_here()
+        return (name or "another process's policy") if self.world.most(name is not None) else None
+
+    def _unfinite_here(self) -> str | None:
+        """`unfinite` of this process."""
         tensors = dict(_named(self._learned()))
-        good = torch.stack([torch.isfinite(x).all() for x in tensors.values()])
-        if self.world.most(not good.all()):
-            return next(
-                (name for name, x in tensors.items() if not torch.isfinite(x).all()), "another process's policy"
-            )
-        return None
+        if torch.stack([torch.isfinite(x).all() for x in tensors.values()]).all():
+            return None
+        return next(name for name, x in tensors.items() if not torch.isfinite(x).all())
+
+    @property
+    def _where(self) -> str:
+        return f"{self.task}, {self.algorithm}, iteration {self.iteration + 1}"
+
+    def _check_finite(self, name: str | None) -> None:
+        if name is not None:
+            raise Diverged(f"{self._where}: {name} is not finite (NaN or infinite)")
 
     def _check_learned(self, told: dict) -> None:
         """Raise `Diverged` where the iteration left a NaN, or was the last of many without a usable gradient."""
-        where, name = f"{self.task}, {self.algorithm}, iteration {self.iteration + 1}", self.unfinite()
-        if name is not None:
-            raise Diverged(f"{where}: {name} is not finite (NaN or infinite)")
+        self._check_finite(self.unfinite())
         length = told.get("gradient", 1.0)
         self.idle = 0 if np.isfinite(length) and length > 0.0 else self.idle + 1
         if self.idle >= PATIENCE:
             raise Diverged(
-                f"{where}: the gradient was 0 or not finite in each of the last {PATIENCE} iterations, so that the "
-                "policy does not change; rewards must be differentiable and depend on the actions"
+                f"{self._where}: the gradient was 0 or not finite in each of the last {PATIENCE} iterations, so that "
+                "the policy does not change; rewards must be differentiable and depend on the actions"
             )
+
+    def conclude(self) -> None:
+        """The training has come to its end: settle which policy is the result."""
 
     def judge(self) -> Judge:
         """The policy in the environments that evaluate it."""
@@ -272,8 +284,10 @@ class Learner:
     def _acting(self):
         """A context in which the policy is evaluated."""
         self._judging(True)
-        yield
-        self._judging(False)
+        try:
+            yield
+        finally:
+            self._judging(False)
 
     # checkpoints ------------------------------------------------------------------------------------------------------
 

@@ -41,10 +41,11 @@ def _network(inputs: int, hidden, outputs: int, activation: str) -> nn.Sequentia
 
 
 class _Standard(nn.Module):
-    """Observations normalized by the running mean and standard deviation of all observations so far."""
+    """Observations normalized by the running mean and standard deviation of all observations so far, or as they are."""
 
-    def __init__(self, size: int):
+    def __init__(self, size: int, used: bool = True):
         super().__init__()
+        self.used = used
         for name, value in (("mean", torch.zeros(size)), ("variance", torch.ones(size)), ("count", torch.tensor(1e-4))):
             self.register_buffer(name, value)
 
@@ -56,7 +57,7 @@ class _Standard(nn.Module):
         self.mean, self.variance, self.count = self.mean + off * n / total, spread / total, total
 
     def forward(self, x):
-        return torch.clamp((x - self.mean) / torch.sqrt(self.variance + 1e-5), -10.0, 10.0)
+        return torch.clamp((x - self.mean) / torch.sqrt(self.variance + 1e-5), -10.0, 10.0) if self.used else x
 
 
 class _Policy(nn.Module):
@@ -126,14 +127,15 @@ class ShacLearner(Learner):
         device, torch_of = self.torch_device, lambda x: torch.as_tensor(x, device=self.torch_device)
         self.middle, self.half = torch_of((space.high + space.low) / 2), torch_of((space.high - space.low) / 2)
         own = self.settings
-        self.standard = _Standard(size).to(device)
+        self.standard = _Standard(size, own.obs_normalization).to(device)
         self.actor = _network(size, own.hidden, len(self.middle), own.activation).to(device)
         self.critic = _network(size, own.hidden, 1, own.activation).to(device)
         self.target = copy.deepcopy(self.critic)
         self.average = copy.deepcopy(self.actor)  # the actor that is evaluated
         self.latest = _Policy(self.standard, self.average, self.middle, self.half)
         self.best: _Policy | None = None  # of those that `_validate` evaluated
-        self.validated = -math.inf  # its mean return
+        self.final: _Policy | None = None  # the last one, where it is better than that
+        self.validated = -math.inf  # mean return of `best`
         self.past: dict[str, torch.Tensor] = {}  # the last rounds, which the critic learns from
         self.spread = nn.Parameter(
             torch.full_like(self.middle, math.log(own.init_std))
@@ -152,13 +154,16 @@ class ShacLearner(Learner):
 
     def act(self, observation):
         with torch.inference_mode():
-            return (self.best or self.latest)(observation)
+            return self._chosen()(observation)
 
     def policy(self):
-        return copy.deepcopy(self.best or self.latest)
+        return copy.deepcopy(self._chosen())
+
+    def _chosen(self) -> _Policy:
+        return self.final or self.best or self.latest
 
     def _iterate(self) -> dict:
-        begun = time.process_time()
+        begun, self.final = time.process_time(), None
         self.env.detach()
         self.observation = self.observation.detach()
         stretch, loss = self._stretch()
@@ -188,12 +193,27 @@ class ShacLearner(Learner):
 
     def _validate(self) -> None:
         """Evaluate the average of now, and keep it if it is the best so far."""
+        begun, found = time.process_time(), self._validation()
+        if found > self.validated:
+            self.best, self.validated = copy.deepcopy(self.latest), found
+        self.concluding = time.process_time() - begun
+
+    def _validation(self) -> float:
+        """Mean return of the average of now in episodes of their own; -inf where one of them fails."""
         judge = self.judge()
         judge.act = torch.inference_mode()(self.latest.forward)
-        found = torch.tensor(judge.evaluate(VALIDATION_EPISODES, seed=VALIDATION_SEED)["return"]).to(self.torch_device)
+        judged = judge.evaluate(VALIDATION_EPISODES, seed=VALIDATION_SEED)
+        good = math.isfinite(judged["return"]) and not judged["failed"]
+        found = torch.tensor(judged["return"] if good else -math.inf).to(self.torch_device)
         self.world.agree([found])
-        if math.isfinite(found) and float(found) > self.validated:
-            self.best, self.validated = copy.deepcopy(self.latest), float(found)
+        return float(found)
+
+    def conclude(self) -> None:
+        """Let the last average compete with the best one. Further iterations forget the outcome."""
+        if self.best is not None:
+            begun = time.process_time()
+            self.final = copy.deepcopy(self.latest) if self._validation() > self.validated else None
+            self.seconds["update"] += time.process_time() - begun
 
     def _stretch(self):
         """Roll out `horizon` actions; returns the critic's data `(horizon, environments, …)` and the policy's loss.
@@ -294,22 +314,28 @@ class ShacLearner(Learner):
     def _learned(self) -> dict:
         kept = {name: part.state_dict() for name, part in self._parts().items()}
         kept |= {"spread": self.spread.detach().clone(), "skipped": self.skipped, "past": dict(self.past)}
-        return kept | {"best": self.best and self.best.state_dict(), "validated": self.validated}
+        policies = {name: (own := getattr(self, name)) and own.state_dict() for name in ("best", "final")}
+        return kept | policies | {"validated": self.validated, "concluding": self.concluding}
 
     def _relearn(self, kept: dict) -> None:
-        missing = {"average": kept["actor"], "past": {}, "best": None, "validated": -math.inf}
+        missing = {"average": kept["actor"], "past": {}, "best": None, "final": None}
+        missing |= {"validated": -math.inf, "concluding": 0.0}
         kept = missing | kept  # which checkpoints of earlier versions lack
         for name, part in self._parts().items():
             part.load_state_dict(kept[name])
         with torch.no_grad():
             self.spread.copy_(kept["spread"])
         self.skipped, self.past, self.validated = kept["skipped"], dict(kept["past"]), kept["validated"]
-        self.best = None if kept["best"] is None else copy.deepcopy(self.latest)
-        if self.best is not None:
-            self.best.load_state_dict(kept["best"])
+        for name in ("best", "final"):
+            policy = None if kept[name] is None else copy.deepcopy(self.latest)
+            if policy is not None:  # with this task's bounds of actions, whatever the file has
+                policy.load_state_dict(kept[name] | {"middle": self.middle, "half_range": self.half})
+            setattr(self, name, policy)
         number(
             self.validated,
             "checkpoint: validated",
             "it must be -inf without a best policy, else finite",
             lambda x: x == -math.inf if self.best is None else math.isfinite(x),
         )
+        rule = "it must be a time [s]"
+        self.concluding = number(kept["concluding"], "checkpoint: concluding", rule, lambda x: 0.0 <= x < math.inf)

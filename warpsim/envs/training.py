@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import math
 import os
 import pathlib
 import shlex
@@ -142,7 +143,7 @@ def _read(path) -> dict:
 
 
 def _check_resumed(kept: dict, folder, task, given: dict, learning, iterations: int | None) -> tuple:
-    """Settings of a resumed training, and those of them that differ from the task's.
+    """Settings of a resumed training, the checkpoint's, and those of them that are not the task's.
 
     Raises `ValueError` where it is given different options, or settings but for a number of iterations.
     """
@@ -157,8 +158,9 @@ def _check_resumed(kept: dict, folder, task, given: dict, learning, iterations: 
                 "train anew without resume"
             )
     learning = changes_for(algorithm, learning, label)
+    asked = learning_changes(algorithm, learning)
     changes = learning_changes(algorithm, {algorithm: kept["changes"]}, learning)
-    if iterations is None and "iterations" in learning_changes(algorithm, learning):
+    if iterations is None and "iterations" in asked:
         iterations = changes["iterations"]
     if iterations is not None and whole(iterations, "iterations", 1) < kept["iteration"]:
         raise ValueError(
@@ -167,13 +169,13 @@ def _check_resumed(kept: dict, folder, task, given: dict, learning, iterations: 
         )
     now = learning_settings(algorithm, kind.learning, {algorithm: changes})
     before = kept["learning"] or learning_settings(algorithm, kind.learning)
-    for key, value in dataclasses.asdict(before).items():
-        if key != "iterations" and value != getattr(now, key):
+    for key, value in asked.items():
+        if key != "iterations" and value != getattr(before, key):
             raise ValueError(
-                f"{label}: learning[{algorithm!r}][{key!r}] is {short(getattr(now, key))}, and {folder} holds a "
-                f"training with {short(value)}; set it back, or train anew without resume"
+                f"{label}: learning[{algorithm!r}][{key!r}] is {short(value)}, and {folder} holds a training with "
+                f"{short(getattr(before, key))}; leave it out, or train anew without resume"
             )
-    return now, changes
+    return dataclasses.replace(before, iterations=now.iterations), changes
 
 
 def train(
@@ -227,24 +229,29 @@ def train(
     _check(folder, resume, iterations, cpu_seconds, video, wandb)
     given = {"algorithm": algorithm, "seed": seed, "num_envs": num_envs}
     options = {"device": device, "threads": threads}
-    if resume:
-        learner, curve = _resumed(folder, task, given, learning, iterations, options)
-    else:
-        given |= {"algorithm": "ppo" if algorithm is None else algorithm, "seed": 0 if seed is None else seed}
-        learner, curve = make_learner(task=task, **given, **options, learning=learning), []
-    count = learner.settings.iterations if iterations is None else iterations
-    count = 10**9 if iterations is None and cpu_seconds is not None else count
-    first = learner.world.rank == 0
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    with held(folder, "training") if folder is not None and first else contextlib.nullcontext():
+    first = int(os.environ.get("RANK", 0)) == 0
+    with contextlib.ExitStack() as stack:
+        if resume:
+            if first and folder.is_dir():  # before anything there is read
+                stack.enter_context(held(folder, "training"))
+            learner, curve = _resumed(folder, task, given, learning, iterations, options)
+        else:
+            given |= {"algorithm": "ppo" if algorithm is None else algorithm, "seed": 0 if seed is None else seed}
+            learner, curve = make_learner(task=task, **given, **options, learning=learning), []
+            if folder is not None and first:
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(held(folder, "training"))
+        count = learner.settings.iterations if iterations is None else iterations
+        if iterations is None and cpu_seconds is not None and "iterations" not in learner.changes:
+            count = 10**9
         with contextlib.nullcontext([]) if folder is None else stop_requests() as stops:
             if folder is not None and first and not resume:
                 _clear(folder)
             _learn(learner, count, cpu_seconds, curve, folder, tell if first else None, stops, wandb)
             judged = {} if stops else learner.evaluate(record=4 if folder is not None and first else 0, stops=stops)
             if learner.world.most(len(stops)):
-                _stop(learner, stops, count, folder, _again(learner, folder, iterations, device, video, wandb))
+                again = _again(learner, folder, iterations, cpu_seconds, device, video, wandb)
+                _stop(learner, stops, count, folder, again)
         trajectory = judged.pop("trajectory", None)
         result = _result(learner, judged, curve)
         if folder is not None and first:
@@ -264,7 +271,7 @@ def _check(folder: pathlib.Path | None, resume: bool, iterations, cpu_seconds, v
     if flag(video, "video"):
         import_or_explain("av", "video")
     if cpu_seconds is not None:
-        number(cpu_seconds, "cpu_seconds", "give a positive time [s], or None", lambda x: x > 0)
+        number(cpu_seconds, "cpu_seconds", "give a positive time [s], or None", lambda x: 0 < x < math.inf)
     if iterations is not None:
         whole(iterations, "iterations", 1)
 
@@ -354,6 +361,8 @@ def _learn(learner: Learner, count: int, cpu_seconds, curve: list, folder, tell,
                 tell(curve[-1])
             if folder is not None and learner.iteration % LOOK == 0:
                 _save(learner, curve, folder)
+        if not world.most(len(stops)):
+            learner.conclude()
         if folder is not None:
             _save(learner, curve, folder)
 
@@ -370,9 +379,9 @@ def _keep_last(error: Diverged, learner: Learner, curve: list, good: bytes | Non
     ) from None
 
 
-def _again(learner: Learner, folder, iterations: int | None, device, video: bool, wandb) -> str:
-    """The command that continues a training."""
-    if "<" in learner.task or learner.task.startswith("__main__:"):
+def _again(learner: Learner, folder, iterations: int | None, cpu_seconds, device, video: bool, wandb) -> str:
+    """The command that continues a training, where there is one."""
+    if "<" in learner.task or learner.task.startswith("__main__:") or cpu_seconds is not None:
         return "the same call with resume=True goes on"
     words = ["torchrun", "--nproc-per-node", learner.world.size, "-m"] if learner.world.size > 1 else []
     words += ["warpsim", "train", learner.task, "--out", folder, "--resume"]
@@ -405,13 +414,22 @@ def _save(learner: Learner, curve: list, folder: pathlib.Path, content: bytes | 
 
 
 def _clear(folder: pathlib.Path) -> None:
-    """Remove the files of an earlier training."""
+    """Remove the files of an earlier training.
+
+    Raises `ValueError` for files of such names where there is no checkpoint of warpsim: no training wrote them.
+    """
     names = (CHECKPOINT, RESULT, CURVE, PAGE, STAGE, VIDEO)
-    for path in [
-        *(folder / name for name in names),
-        *folder.glob("events.out.tfevents.*"),
-        *folder.glob(f"*.{CHECKPOINT}"),
-    ]:
+    found = [path for name in names if (path := folder / name).exists()]
+    found += [path for path in folder.glob(f"*.{CHECKPOINT}") if path.name.removesuffix(f".{CHECKPOINT}").isdecimal()]
+    if found:
+        try:
+            _read(folder / CHECKPOINT)
+        except ValueError as error:
+            raise ValueError(
+                f"{folder} has {listed(path.name for path in found)}, and no training of warpsim: {error}. Remove "
+                "them, or give another folder"
+            ) from None
+    for path in [*found, *(folder.glob("events.out.tfevents.*") if found else ())]:
         path.unlink(missing_ok=True)
 
 

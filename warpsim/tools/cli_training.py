@@ -237,7 +237,8 @@ def told(judged: dict) -> str:
     success = f", success {100 * judged['success']:.0f} %" if "success" in judged else ""
     success += "".join(f", {name} {value:.3f}" for name, value in judged.get("measures", {}).items())
     moved = f", distance along the first coordinate {judged['distance']:.2f} m" if "distance" in judged else ""
-    return f"return {judged['return']:.0f}{moved}{success} (means of {len(judged['returns'])} episodes)"
+    failed = f"; {judged['failed']} of them ended because something was not finite" if judged.get("failed") else ""
+    return f"return {judged['return']:.0f}{moved}{success} (means of {len(judged['returns'])} episodes{failed})"
 
 
 def find_modules_here() -> None:
