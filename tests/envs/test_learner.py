@@ -136,5 +136,12 @@ def test_two_processes_learn_one_policy(tmp_path, algorithm):
     assert trained("half", 2) == whole[:2]
     assert trained("half", 4, "--resume") == whole
     assert whole[-1]["env_steps"] == 4 * 32 * (32 if algorithm == "ppo" else 16)
+    if algorithm == "shac":  # normalization and episodes are of all 32 environments, not of one process
+        import torch
+
+        kept = torch.load(tmp_path / "whole" / "checkpoint.pt", weights_only=True)
+        assert float(kept["learned"]["standard"]["count"]) == pytest.approx(4 * 32 * 16)
+        other = torch.load(tmp_path / "whole" / "1.checkpoint.pt", weights_only=True)
+        assert kept["episodes"] == other["episodes"] and kept["finished"] == other["finished"]
     assert main(["train", "cartpole", "--out", str(tmp_path / "whole"), "--resume", "--iterations", "5"]) == 2
     assert main(["play", str(tmp_path / "whole")]) == 0

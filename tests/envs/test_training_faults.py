@@ -110,6 +110,104 @@ def test_a_checkpoint_with_nan_is_refused(torch, tmp_path, algorithm):
             use()
 
 
+def test_a_checkpoint_of_an_attacker_is_refused(torch, tmp_path):
+    """Whatever it has instead of times, returns, random numbers, rounds and normalization is named before anything acts."""
+    from warpsim.envs.training import load_learner, train
+
+    kind, nan = pole(), float("nan")
+    attacks = [
+        ("both", "seconds", lambda kept: kept["seconds"].update(update=nan)),
+        ("both", "checkpoint", lambda kept: kept.update(seconds={})),
+        ("both", "finished", lambda kept: kept.update(finished=["x"])),
+        ("both", "finished", lambda kept: kept.update(finished=[nan])),
+        ("both", "returns", lambda kept: kept["returns"].fill_(nan)),
+        ("both", "returns", lambda kept: kept.update(returns=kept["returns"][:1])),
+        ("both", "random", lambda kept: kept.update(random=None)),
+        ("both", "random", lambda kept: kept.update(random=[torch.zeros(3)])),
+        ("both", "task", lambda kept: kept.update(task=3)),
+        ("ppo", "learning rate", lambda kept: kept["learned"]["optimizer_state_dict"]["param_groups"][0].update(lr=-1)),
+        ("shac", "past: ", lambda kept: kept["learned"]["past"].update(reward=torch.zeros(3, 1))),
+        ("shac", "checkpoint", lambda kept: kept["learned"]["past"].pop("after")),
+        ("shac", "variance", lambda kept: kept["learned"]["standard"]["variance"].fill_(-1.0)),
+        ("shac", "skipped", lambda kept: kept["learned"].update(skipped="x")),
+    ]
+    for algorithm in ("ppo", "shac"):
+        out = tmp_path / algorithm
+        train(kind, algorithm=algorithm, device="cpu", out=out, num_envs=16, iterations=2)
+        for who, words, attack in attacks:
+            if who in ("both", algorithm):
+                kept = torch.load(out / "checkpoint.pt", weights_only=True)
+                attack(kept)
+                torch.save(kept, tmp_path / "wrong.pt")
+                with pytest.raises(ValueError, match=words):
+                    load_learner(tmp_path / "wrong.pt", task=kind, device="cpu")
+    kept = torch.load(tmp_path / "shac" / "checkpoint.pt", weights_only=True)
+    kept["learned"]["actor_optimiser"]["param_groups"][0].update(lr=-1.0, maximize=True)
+    torch.save(kept, tmp_path / "wrong.pt")
+    group = load_learner(tmp_path / "wrong.pt", task=kind, device="cpu").actor_optimiser.param_groups[0]
+    assert group["lr"] == 2e-3 and not group["maximize"]  # the settings'
+
+
+def test_files_of_others_are_not_replaced(torch, tmp_path):
+    """A folder with files of the names of a training's and without a checkpoint, before anything compiles."""
+    from warpsim.envs.training import train
+
+    (tmp_path / "result.json").write_text("{}")
+    (tmp_path / "mine.checkpoint.pt").write_text("mine")
+    with pytest.raises(ValueError, match=r"has result\.json, which no training of warpsim wrote"):
+        train(pole(), device="cpu", out=tmp_path, iterations=1)
+    (tmp_path / "result.json").unlink()
+    train(pole(), device="cpu", out=tmp_path, iterations=1)
+    train(pole(), device="cpu", out=tmp_path, iterations=1)
+    assert (tmp_path / "mine.checkpoint.pt").read_text() == "mine"
+
+
+def test_a_training_is_resumed_with_its_own_settings(torch, tmp_path):
+    """Also where the task's have changed since; settings that are given, and others, are refused."""
+    from warpsim.envs.training import load_learner, train
+
+    kind = pole()
+    train(kind, algorithm="shac", device="cpu", out=tmp_path, num_envs=16, iterations=1)
+    kind.learning = {"shac": {"gamma": 0.5}}
+    with pytest.raises(ValueError, match=r"\['gamma'\] is 0.5, and .* holds a training with 0.99; leave it out"):
+        train(kind, device="cpu", out=tmp_path, iterations=2, resume=True, learning=kind.learning)
+    same = {"shac": {"gamma": 0.99, "hidden": [4]}}
+    train(kind, device="cpu", out=tmp_path, iterations=2, resume=True, learning=same)
+    learner = load_learner(tmp_path / "checkpoint.pt", task=kind, device="cpu")
+    assert learner.settings.gamma == 0.99 and learner.iteration == 2
+
+
+def test_a_training_that_is_resumed_waits_for_no_other(torch, tmp_path, monkeypatch):
+    """It holds the folder before it reads the checkpoint: one that another training writes meanwhile is not lost."""
+    from warpsim.base.errors import StoreError
+    from warpsim.envs import training
+
+    kind, read = pole(), training._read
+    options = {"algorithm": "shac", "device": "cpu", "num_envs": 16, "out": tmp_path}
+    training.train(kind, **options, iterations=1)
+
+    def meanwhile(path):
+        with monkeypatch.context() as patch:
+            patch.setattr(training, "_read", read)
+            with pytest.raises(StoreError, match="training"):
+                training.train(kind, **options, iterations=3, seed=7)
+        return read(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_read", meanwhile)
+        assert training.train(kind, **options, iterations=2, resume=True)["seed"] == 0
+
+
+def test_a_number_of_iterations_and_a_time_end_a_training(torch):
+    """Whichever comes first, wherever the number is given."""
+    from warpsim.envs.training import train
+
+    options = {"algorithm": "shac", "device": "cpu", "num_envs": 16, "cpu_seconds": 60.0}
+    assert train(pole(), **options, learning={"shac": {"iterations": 2}})["iterations"] == 2
+    with pytest.raises(ValueError, match="cpu_seconds is inf"):
+        train(pole(), **(options | {"cpu_seconds": float("inf")}))
+
+
 @pytest.mark.parametrize("factor", [0.0, float("nan")])
 def test_shac_without_a_gradient_ends(torch, tmp_path, monkeypatch, factor):
     """A gradient that is 0 or not a number in many iterations in a row is said, and counted across a resumption; a single one is not."""

@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import io
+import math
 import os
 import pathlib
 import time
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import warp as wp
 
-from warpsim.base.checks import whole
+from warpsim.base.checks import number, whole
 from warpsim.base.errors import Diverged
 from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import changes_for, learning_changes, learning_settings
@@ -66,6 +67,22 @@ class World:
         found = torch.tensor(float(value), device=self.device if torch.distributed.get_backend() == "nccl" else "cpu")
         torch.distributed.all_reduce(found, torch.distributed.ReduceOp.MAX)
         return float(found)
+
+    def joined(self, items: list) -> list:
+        """The items of all processes."""
+        if self.size == 1:
+            return items
+        found: list = [None] * self.size
+        torch.distributed.all_gather_object(found, items)
+        return [item for part in found for item in part]
+
+    def rows_of_all(self, rows):
+        """The rows of all processes, a tensor; each process has as many."""
+        if self.size == 1:
+            return rows
+        found = [torch.empty_like(rows) for _ in range(self.size)]
+        torch.distributed.all_gather(found, rows.contiguous())
+        return torch.cat(found)
 
     def agree(self, tensors) -> None:
         """Copy the first process's values to all processes."""
@@ -203,7 +220,7 @@ class Learner:
     def _finish(self) -> None:
         """Count the episodes that ended in this iteration, in the order of their ends."""
         returns, ended = (torch.stack(rows) for rows in zip(*self._ends, strict=True))
-        found = returns[ended].tolist()
+        found = self.world.joined(returns[ended].tolist())
         self.finished, self.episodes = [*self.finished, *found][-REMEMBERED:], self.episodes + len(found)
         self._ends = []
 
@@ -315,12 +332,32 @@ class Learner:
         """Continue from what `save` wrote."""
         self._relearn(kept["learned"])
         self.env.load_state_dict(from_plain(kept["env"]))
-        self._random = kept["random"]
         for name in ("iteration", "episodes"):
             whole(kept[name], f"checkpoint: {name}", 0)
         whole(kept.get("idle", 0), "checkpoint: idle", 0)
+        for name in ("collect", "update"):
+            number(kept["seconds"][name], f"checkpoint: seconds: {name}", "it must be a time [s]", _is_time)
+        for k, value in enumerate(kept["finished"]):
+            number(value, f"checkpoint: finished[{k}]")
+        for name in ("observation", "returns"):
+            like(kept[name], getattr(self, name), f"checkpoint: {name}")
+        if not kept["random"] or any(x.dtype != torch.uint8 for x in kept["random"]):
+            raise ValueError("checkpoint: random is no state of random numbers; train anew")
+        self._random = kept["random"]
         for name in KEPT:
             setattr(self, name, kept.get(name, LATER[name]) if name in LATER else kept[name])
+
+
+def _is_time(x) -> bool:
+    return 0.0 <= x < math.inf
+
+
+def like(found, known, name: str) -> None:
+    """Raise `ValueError` for what is no tensor of finite numbers with the shape and type of a known one."""
+    if not (torch.is_tensor(found) and found.shape == known.shape and found.dtype == known.dtype):
+        raise ValueError(f"{name} is no tensor {tuple(known.shape)} of {known.dtype}; train anew")
+    if not torch.isfinite(found).all():
+        raise ValueError(f"{name} is not finite; train anew")
 
 
 def write_whole(path, content: bytes) -> None:

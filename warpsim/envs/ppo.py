@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from warpsim.base.checks import listed
+from warpsim.base.checks import listed, positive
 from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import PpoSettings
 from warpsim.envs.learner import Learner
@@ -139,4 +139,8 @@ class PpoLearner(Learner):
         return self.ppo.save()
 
     def _relearn(self, kept: dict) -> None:
+        groups = self.ppo.optimizer.state_dict()["param_groups"]
+        for group, own in zip(kept["optimizer_state_dict"]["param_groups"], groups, strict=True):
+            positive(group["lr"], "checkpoint: learning rate")
+            group |= {name: value for name, value in own.items() if name != "lr"}  # the settings'; the rate adapts
         self.ppo.load(kept, None, strict=True)

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from warpsim.base.checks import number, short
-from warpsim.envs.learner import Learner
+from warpsim.base.checks import number, short, whole
+from warpsim.envs.learner import Learner, like
 from warpsim.envs.task import simulator_options
 from warpsim.solve.sap.sap import SAP
 
@@ -180,7 +180,7 @@ class ShacLearner(Learner):
             _move(self.target, self.critic, self.settings.target_decay)
             _move(self.average, self.actor, min(self.settings.averaging**self.horizon, begin))
             if self.settings.obs_normalization:
-                self.standard.see(stretch["raw"].flatten(0, 1))
+                self.standard.see(self.world.rows_of_all(stretch["raw"].flatten(0, 1)))
             self.world.agree(self.standard.buffers())
         every = self.settings.validate_every
         if every is not None and (self.iteration + 1) * self.horizon % every < self.horizon:
@@ -317,15 +317,30 @@ class ShacLearner(Learner):
         policies = {name: (own := getattr(self, name)) and own.state_dict() for name in ("best", "final")}
         return kept | policies | {"validated": self.validated, "concluding": self.concluding}
 
+    def _checked_past(self, past: dict) -> dict:
+        """The last rounds of a checkpoint. Raises `ValueError` where they are not of this task's sizes."""
+        if not past:
+            return {}
+        n, worlds = len(past["reward"]), past["reward"].shape[1]  # of the training, also where a policy is only played
+        wide = torch.zeros((n, worlds, self.observation.shape[1]), device=self.torch_device)
+        for name in ("raw", "after", "reward", "ended", "terminated"):
+            known = wide if name in ("raw", "after") else wide[..., 0] if name == "reward" else wide[..., 0] > 0
+            like(past[name], known, f"checkpoint: past: {name}")
+        return {name: past[name] for name in ("raw", "after", "reward", "ended", "terminated")}
+
     def _relearn(self, kept: dict) -> None:
         missing = {"average": kept["actor"], "past": {}, "best": None, "final": None}
         missing |= {"validated": -math.inf, "concluding": 0.0}
         kept = missing | kept  # which checkpoints of earlier versions lack
         for name, part in self._parts().items():
-            part.load_state_dict(kept[name])
+            own = {"param_groups": part.state_dict()["param_groups"]} if "optimiser" in name else {}  # the settings'
+            part.load_state_dict(kept[name] | own)
+        if (self.standard.variance < 0.0).any():
+            raise ValueError("checkpoint: standard.variance is negative; train anew")
         with torch.no_grad():
             self.spread.copy_(kept["spread"])
-        self.skipped, self.past, self.validated = kept["skipped"], dict(kept["past"]), kept["validated"]
+        self.skipped, self.validated = whole(kept["skipped"], "checkpoint: skipped", 0), kept["validated"]
+        self.past = self._checked_past(kept["past"])
         for name in ("best", "final"):
             policy = None if kept[name] is None else copy.deepcopy(self.latest)
             if policy is not None:  # with this task's bounds of actions, whatever the file has

@@ -125,6 +125,7 @@ def _read(path) -> dict:
     try:
         kept = torch.load(io.BytesIO(content), weights_only=True)
         missing = {"task", "algorithm", "seed", "num_envs", "processes", "iteration"} - set(kept)
+        missing |= {name for name in ("task", "algorithm") if not isinstance(kept.get(name), str)}
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # broken bytes raise anything
@@ -265,6 +266,8 @@ def _check(folder: pathlib.Path | None, resume: bool, iterations, cpu_seconds, v
     """Raise for arguments of `train` that nothing can be done with."""
     if folder is not None:
         _check_out(folder)
+        if not resume:
+            _check_earlier(folder)
     if resume and folder is None:
         raise ValueError("resume goes on with a training in out; give out=")
     check_wandb(wandb)
@@ -293,7 +296,7 @@ def _result(learner: Learner, judged: dict, curve: list) -> dict:
         "env_steps": learner.env_steps,
         "cpu_seconds": learner.seconds,
         "compile_seconds": learner.compile_seconds,
-        "faults": int(learner.env.faults.sum()),
+        "faults": sum(learner.world.joined([int(learner.env.faults.sum())])),
     }
     return result | {name: curve[-1][name] for name in ("skipped",) if curve and name in curve[-1]}
 
@@ -413,23 +416,33 @@ def _save(learner: Learner, curve: list, folder: pathlib.Path, content: bytes | 
     write_whole(folder / _of_process(CHECKPOINT), learner.packed() if content is None else content)
 
 
-def _clear(folder: pathlib.Path) -> None:
-    """Remove the files of an earlier training.
-
-    Raises `ValueError` for files of such names where there is no checkpoint of warpsim: no training wrote them.
-    """
+def _files_of(folder: pathlib.Path) -> list[pathlib.Path]:
+    """What an earlier training left in a folder, but its records for TensorBoard."""
     names = (CHECKPOINT, RESULT, CURVE, PAGE, STAGE, VIDEO)
-    found = [path for name in names if (path := folder / name).exists()]
-    found += [path for path in folder.glob(f"*.{CHECKPOINT}") if path.name.removesuffix(f".{CHECKPOINT}").isdecimal()]
-    if found:
-        try:
+    others = [x for x in folder.glob(f"*.{CHECKPOINT}") if x.name.removesuffix(f".{CHECKPOINT}").isdecimal()]
+    return [path for name in names if (path := folder / name).exists()] + others
+
+
+def _check_earlier(folder: pathlib.Path) -> None:
+    """Raise `ValueError` where files would be replaced that no training of warpsim wrote."""
+    found = _files_of(folder)
+    if not found:
+        return
+    try:
+        if found == [folder / CURVE]:  # of a training that ended before its first checkpoint
+            _curve_of(folder)
+        else:
             _read(folder / CHECKPOINT)
-        except ValueError as error:
-            raise ValueError(
-                f"{folder} has {listed(path.name for path in found)}, and no training of warpsim: {error}. Remove "
-                "them, or give another folder"
-            ) from None
-    for path in [*found, *(folder.glob("events.out.tfevents.*") if found else ())]:
+    except ValueError as error:
+        names = listed(path.name for path in found)
+        raise ValueError(
+            f"{folder} has {names}, which no training of warpsim wrote ({error}); remove them, or give another folder"
+        ) from None
+
+
+def _clear(folder: pathlib.Path) -> None:
+    """Remove the files of an earlier training."""
+    for path in [*(found := _files_of(folder)), *(folder.glob("events.out.tfevents.*") if found else ())]:
         path.unlink(missing_ok=True)
 
 
