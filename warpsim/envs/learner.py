@@ -310,7 +310,8 @@ class Learner:
 
     def save(self, path) -> None:
         """Save everything that the next iteration reads."""
-        write_whole(path, self.packed())
+        with replacing(pathlib.Path(path)) as new:
+            new.write_bytes(self.packed())
 
     def packed(self) -> bytes:
         """The content of a checkpoint."""
@@ -358,12 +359,6 @@ def like(found, known, name: str) -> None:
         raise ValueError(f"{name} is no tensor {tuple(known.shape)} of {known.dtype}; train anew")
     if not torch.isfinite(found).all():
         raise ValueError(f"{name} is not finite; train anew")
-
-
-def write_whole(path, content: bytes) -> None:
-    """Write a file that is the old one until it is whole."""
-    with replacing(pathlib.Path(path)) as new:
-        new.write_bytes(content)
 
 
 def _named(kept, name: str = ""):

@@ -26,7 +26,7 @@ from warpsim.base.learning import (
 from warpsim.device.interrupts import stop_requests
 from warpsim.envs.boards import Boards, check_wandb
 from warpsim.envs.judging import Judge
-from warpsim.envs.learner import Learner, write_whole
+from warpsim.envs.learner import Learner
 from warpsim.envs.onnx_policy import OnnxPolicy
 from warpsim.envs.playing import play_policy, watch_policy
 from warpsim.envs.tasks import find_task, same_task
@@ -409,11 +409,18 @@ def _stop(learner: Learner, stops: list, count: int, folder, again: str) -> None
 
 
 def _save(learner: Learner, curve: list, folder: pathlib.Path, content: bytes | None = None) -> None:
-    """Save the first process's curve and this process's checkpoint. On resume, a curve that is longer is cut."""
+    """Save the first process's curve and this process's checkpoint. On resume, a curve that is longer is cut.
+
+    Checkpoints of several processes take their places together. With `content`, which the last one that was good is,
+    other processes may be gone.
+    """
     if learner.world.rank == 0:
         with replacing(folder / CURVE) as new:
             new.write_text(json.dumps(curve) + "\n")
-    write_whole(folder / _of_process(CHECKPOINT), learner.packed() if content is None else content)
+    with replacing(folder / _of_process(CHECKPOINT)) as new:
+        new.write_bytes(learner.packed() if content is None else content)
+        if content is None:
+            learner.world.most(0.0)
 
 
 def _files_of(folder: pathlib.Path) -> list[pathlib.Path]:
