@@ -225,6 +225,7 @@ def test_shac_without_a_gradient_ends(torch, tmp_path, monkeypatch, factor):
 
     monkeypatch.setattr(ShacLearner, "_build", without)
     train(kind, algorithm="shac", device="cpu", out=tmp_path, iterations=4)
+    assert "NaN" not in (tmp_path / "curve.json").read_text()  # which JSON does not have
     with pytest.raises(
         Diverged, match="iteration 6: the gradient was 0 or not finite in each of the last 4 iterations"
     ):

@@ -252,7 +252,8 @@ class Learner:
         self.iteration += 1
         found = {"iteration": self.iteration, "env_steps": self.env_steps}
         found |= {"return": float(np.mean(self.finished)) if self.finished else None, "episodes": self.episodes}
-        return found | told
+        finite = {name: x if not isinstance(x, float) or math.isfinite(x) else None for name, x in told.items()}
+        return found | finite  # None: what JSON has for them
 
     def unfinite(self) -> str | None:
         """The first of the weights, normalizations and moments of Adam that has a NaN or infinite entry, by name."""
