@@ -493,14 +493,18 @@ def test_faults_of_a_training_are_told(torch, here, capsys):
 
 
 def test_settings_of_a_checkpoint(torch, here, capsys):
-    """A training goes on with the settings that it has or not at all; its policy is shown whatever the task says today, under another name too."""
+    """A training goes on with the settings that it has, and says where those of the task are others; its policy is shown whatever the task says today, under another name too."""
     command = ["train", "my_tasks:Pole", "--out", "out", "--device", "cpu"]
     assert run(capsys, *command)[0] == 0
     kept = {path.name: path.read_bytes() for path in pathlib.Path("out").iterdir()}
     text = pathlib.Path("my_tasks.py").read_text()
     pathlib.Path("other.py").write_text(text.replace('"hidden": (8,), "gamma": 0.9', '"hidden": (16,), "gamma": 0.8'))
-    code, _, err = run(capsys, "train", "other:Pole", *command[2:], "--resume", "--iterations", 9)
-    assert code == 2 and "learning['ppo']['hidden'] is (16,)" in err and "(8,)" in err, err
+    code, _, err = run(capsys, "train", "other:Pole", *command[2:], "--resume", "--iterations", 9, "--ppo.gamma", 0.8)
+    assert code == 2 and "learning['ppo']['gamma'] is 0.8" in err and "training with 0.9" in err, err
+    shutil.copytree("out", "copy")
+    with pytest.warns(UserWarning, match=r"own settings: .*hidden \(8,\) \(the task of today: \(16,\)\)"):
+        assert run(capsys, "train", "other:Pole", *command[2:], "--resume", "--out", "copy")[0] == 0
+    assert torch.load("copy/checkpoint.pt", weights_only=True)["learning"]["gamma"] == 0.9
     code, _, err = run(capsys, "train", "my_tasks:Outer.Inner", *command[2:], "--resume")
     assert code == 2 and "holds a training of my_tasks:Pole, not of my_tasks:Outer.Inner" in err
     pathlib.Path("my_tasks.py").unlink()

@@ -111,8 +111,8 @@ def _task_of(kept: dict, path, task):
     return name
 
 
-def _read(path) -> dict:
-    """The content of a checkpoint."""
+def _content(path) -> dict:
+    """The content of a checkpoint, of any version."""
     try:
         content = pathlib.Path(path).read_bytes()
     except FileNotFoundError:
@@ -132,6 +132,12 @@ def _read(path) -> dict:
         raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
     if missing:
         raise ValueError(f"{path}: not a checkpoint of warpsim (no {listed(sorted(missing))}); train anew")
+    return kept
+
+
+def _read(path) -> dict:
+    """The content of a checkpoint, as this version has it."""
+    kept = _content(path)
     for name, least in (("seed", 0), ("num_envs", 1), ("processes", 1), ("iteration", 0)):
         whole(kept[name], f"{path}: {name}", least)
     kept.setdefault("learning", None)  # checkpoints of versions without settings in tasks
@@ -146,7 +152,8 @@ def _read(path) -> dict:
 def _check_resumed(kept: dict, folder, task, given: dict, learning, iterations: int | None) -> tuple:
     """Settings of a resumed training, the checkpoint's, and those of them that are not the task's.
 
-    Raises `ValueError` where it is given different options, or settings but for a number of iterations.
+    Raises `ValueError` where it is given different options, or settings but for a number of iterations. Warns where the
+    task has other settings today.
     """
     label, kind = find_task(task)
     if not same_task(label, kept["task"]):
@@ -176,7 +183,15 @@ def _check_resumed(kept: dict, folder, task, given: dict, learning, iterations: 
                 f"{label}: learning[{algorithm!r}][{key!r}] is {short(value)}, and {folder} holds a training with "
                 f"{short(getattr(before, key))}; leave it out, or train anew without resume"
             )
-    return dataclasses.replace(before, iterations=now.iterations), changes
+    kept_ones = dataclasses.replace(before, iterations=now.iterations)
+    differ = [
+        f"{name} {value} (the task of today: {getattr(now, name)})"
+        for name, value in dataclasses.asdict(kept_ones).items()
+        if value != getattr(now, name)
+    ]
+    if differ:
+        warnings.warn(f"the training in {folder} goes on with its own settings: {listed(differ)}", stacklevel=4)
+    return kept_ones, changes
 
 
 def train(
@@ -439,7 +454,7 @@ def _check_earlier(folder: pathlib.Path) -> None:
         if found == [folder / CURVE]:  # of a training that ended before its first checkpoint
             _curve_of(folder)
         else:
-            _read(folder / CHECKPOINT)
+            _content(folder / CHECKPOINT)
     except ValueError as error:
         names = listed(path.name for path in found)
         raise ValueError(
