@@ -320,6 +320,14 @@ def test_beside_validated_policies_stands_the_best_of_those_that_are_not(tmp_pat
     assert lines[first + 4] == ""
 
 
+def test_a_stop_ends_a_training_on_gymnasiums_own_environment():
+    """Without a row; and no task without such an environment is wanted."""
+    pytest.importorskip("stable_baselines3")
+    assert train.by_gymnasium(Run("hopper", "gymnasium"), (10.0,), stops=[15]) is None
+    wanted = wanted_runs(("hopper", "reach"), ("gymnasium",), (0,))
+    assert {run.task for run, _ in wanted if run.algorithm == "gymnasium"} == {"hopper"}
+
+
 def test_a_training_that_diverged_before_it_was_judged_counts():
     """As the worst of all, also beside policies that are validated; and medians of other seeds are not compared."""
     found = dict([row("hopper", "ppo", 0, {"1": 5.0}), row("hopper", "ppo", 1, {}, failed="iteration 2")])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SHAC's critic learns TD(λ) returns over the last rounds; the policy that is evaluated is an average."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -141,6 +143,13 @@ def test_the_last_average_competes_at_the_end(tmp_path):
     assert torch.equal(
         load_learner(tmp_path / "checkpoint.pt", device="cpu").act(observation), learner.act(observation)
     )
+    kept = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    for name in ("best", "final"):  # each has a normalization of its own
+        wrong = copy.deepcopy(kept)
+        wrong["learned"][name]["standard.variance"].fill_(-1.0)
+        torch.save(wrong, tmp_path / "wrong.pt")
+        with pytest.raises(ValueError, match="variance is negative"):
+            load_learner(tmp_path / "wrong.pt", device="cpu")
     learner.iterate()
     assert torch.equal(learner.act(observation), learner.best(observation))
     with torch.no_grad():

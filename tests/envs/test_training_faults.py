@@ -198,6 +198,23 @@ def test_a_training_that_is_resumed_waits_for_no_other(torch, tmp_path, monkeypa
         assert training.train(kind, **options, iterations=2, resume=True)["seed"] == 0
 
 
+def test_an_error_of_one_process_is_told_by_it(torch, monkeypatch):
+    """It asks the other processes nothing: these may wait for something else, and the error would be lost."""
+    from warpsim.envs.training import make_learner
+
+    def failing(*_):
+        raise RuntimeError("mine")
+
+    def asked(*_):
+        raise AssertionError("the other processes were asked")
+
+    learner = make_learner("shac", pole(), num_envs=2, device="cpu")
+    monkeypatch.setattr(learner, "_iterate", failing)
+    monkeypatch.setattr(learner.world, "most", asked)
+    with pytest.raises(RuntimeError, match="mine"):
+        learner.iterate()
+
+
 def test_a_number_of_iterations_and_a_time_end_a_training(torch):
     """Whichever comes first, wherever the number is given."""
     from warpsim.envs.training import train

@@ -338,7 +338,7 @@ class Learner:
             whole(kept[name], f"checkpoint: {name}", 0)
         whole(kept.get("idle", 0), "checkpoint: idle", 0)
         for name in ("collect", "update"):
-            number(kept["seconds"][name], f"checkpoint: seconds: {name}", "it must be a time [s]", _is_time)
+            time_of(kept["seconds"][name], f"checkpoint: seconds: {name}")
         for k, value in enumerate(kept["finished"]):
             number(value, f"checkpoint: finished[{k}]")
         for name in ("observation", "returns"):
@@ -350,8 +350,9 @@ class Learner:
             setattr(self, name, kept.get(name, LATER[name]) if name in LATER else kept[name])
 
 
-def _is_time(x) -> bool:
-    return 0.0 <= x < math.inf
+def time_of(value, name: str) -> float:
+    """A time [s]; raises `ValueError` for what is none."""
+    return number(value, name, "it must be a time [s]", lambda x: 0.0 <= x < math.inf)
 
 
 def like(found, known, name: str) -> None:

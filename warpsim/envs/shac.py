@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from warpsim.base.checks import number, short, whole
-from warpsim.envs.learner import Learner, like
+from warpsim.envs.learner import Learner, like, time_of
 from warpsim.envs.task import simulator_options
 from warpsim.solve.sap.sap import SAP
 
@@ -335,8 +335,6 @@ class ShacLearner(Learner):
         for name, part in self._parts().items():
             own = {"param_groups": part.state_dict()["param_groups"]} if "optimiser" in name else {}  # the settings'
             part.load_state_dict(kept[name] | own)
-        if (self.standard.variance < 0.0).any():
-            raise ValueError("checkpoint: standard.variance is negative; train anew")
         with torch.no_grad():
             self.spread.copy_(kept["spread"])
         self.skipped, self.validated = whole(kept["skipped"], "checkpoint: skipped", 0), kept["validated"]
@@ -346,11 +344,13 @@ class ShacLearner(Learner):
             if policy is not None:  # with this task's bounds of actions, whatever the file has
                 policy.load_state_dict(kept[name] | {"middle": self.middle, "half_range": self.half})
             setattr(self, name, policy)
+        for standard in (self.standard, *(policy.standard for policy in (self.best, self.final) if policy)):
+            if (standard.variance < 0.0).any():
+                raise ValueError("checkpoint: standard.variance is negative; train anew")
         number(
             self.validated,
             "checkpoint: validated",
             "it must be -inf without a best policy, else finite",
             lambda x: x == -math.inf if self.best is None else math.isfinite(x),
         )
-        rule = "it must be a time [s]"
-        self.concluding = number(kept["concluding"], "checkpoint: concluding", rule, lambda x: 0.0 <= x < math.inf)
+        self.concluding = time_of(kept["concluding"], "checkpoint: concluding")
