@@ -17,15 +17,20 @@ def rows_of_mask(mask: wp.array1d(dtype=wp.bool), row_of: wp.array1d(dtype=wp.in
 
 @kernel
 def put_rows(
-    row_of: wp.array1d(dtype=wp.int32), source: wp.array2d(dtype=wp.int32), target: wp.array2d(dtype=wp.int32)
+    row_of: wp.array1d(dtype=wp.int32),
+    threads: int,
+    source: wp.array2d(dtype=wp.int32),
+    target: wp.array2d(dtype=wp.int32),
 ):
     """target[w] = source[row_of[w]] if row_of[w] ≥ 0; an index beyond the last row means that row.
 
-    Launch over the target.
+    Launch over (worlds, threads).
     """
-    w, i = wp.tid()
-    if row_of[w] >= 0:
-        target[w, i] = source[wp.min(row_of[w], source.shape[0] - 1), i]
+    w, first = wp.tid()
+    row = wp.min(row_of[w], source.shape[0] - 1)
+    if row >= 0:
+        for i in range(first, target.shape[1], threads):
+            target[w, i] = source[row, i]
 
 
 @kernel

@@ -283,11 +283,8 @@ class Stepper:
             sources = self._model_start | given
             for name, array in state.arrays().items():
                 if array.size:
-                    target = as_words(array)
-                    source = as_words(sources[name]) if name in sources else self._zero_words(target.shape[1])
-                    launch(worlds.put_rows, S, target.shape, [row_of, source, target], device=device)
-            flags = as_words(self.diagnostics.flags)
-            launch(worlds.put_rows, S, flags.shape, [row_of, self._zero_words(1), flags], device=device)
+                    self._put_rows(row_of, sources.get(name), array)
+            self._put_rows(row_of, None, self.diagnostics.flags)
         if tape is not None and before.recorded:
             with tape_paused():
                 stays = wp.empty(self.worlds, dtype=wp.int32, device=device)
@@ -295,6 +292,14 @@ class Stepper:
             smooth = [*before.smooth_arrays().values(), *state.smooth_arrays().values()]
             tape.record_func(functools.partial(pass_on_gradient, stays, state.alias(), before), smooth)
             state.recorded = True
+
+    def _put_rows(self, row_of: wp.array, source: wp.array | None, target: wp.array) -> None:
+        """Write rows of an array, or zeros, to the worlds of `target` that have a row."""
+        words = as_words(target)
+        given = self._zero_words(words.shape[1]) if source is None else as_words(source)
+        threads = 1 if self.device.is_cpu else min(words.shape[1], int(worlds.STRIDE))
+        inputs = [row_of, threads, given, words]
+        launch(worlds.put_rows, self.device_model.types.real, (self.worlds, threads), inputs, device=self.device)
 
     def _row_of(self, chosen) -> wp.array:
         """The row of the initial state for each world; −1 for a world that is not reset."""

@@ -238,3 +238,21 @@ def test_sensors_of_the_model():
     ):
         with pytest.raises(ValueError, match=message):
             played([0, 0, 5, 1, 0, 0, 0], [0] * 6, 1, model=model, x=sensing.sensor(*names))
+
+
+def test_poses_and_velocities_of_free_bodies():
+    """They are read from q and v; they equal forward kinematics where other joints come before, at any orientation."""
+    b = ws.ModelBuilder()
+    for i, joint in enumerate(("hinge", "free", "slide", "free")):
+        body = b.add_body(f"body{i}", pose=[i, 0, 1])
+        b.add_joint(body, joint, name=f"joint{i}", axis=[0, 0, 1]) if joint != "free" else b.add_joint(body, joint)
+        b.add_geom("box", [0.1, 0.2, 0.3], body=body, density=1000.0)
+    starts = (terms.start_noise(q=0.9, v=3.0),)
+    kind = type("Seen", (Task,), {"observations": {"q": terms.positions()}, "starts": starts})
+    env = VectorEnv(kind, 5, model=b.build(), device="cpu", dtype="float64")
+    env.reset(seed=3)
+    env.step(np.zeros((5, 0)))
+    for i in range(4):
+        body = sensing.body_index(env.view, f"body{i}")
+        np.testing.assert_allclose(env.view.pose(body), env.view.poses[:, body], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(env.view.velocity(body), env.view.velocities[:, body], rtol=0, atol=1e-14)

@@ -657,7 +657,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         v.seeded = False
 
     def _restart(self, mask, start: dict) -> None:
-        """Reset the worlds of a mask to their rows of `start`, by a captured graph where possible."""
+        """Reset the worlds of a mask to their rows of `start`."""
         values = {"mask": mask, **start}
         if self._buffers is None:
             S, n, sim = self.state.q.dtype, self.num_envs, self.sim
@@ -667,7 +667,9 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             self._buffers = {k: wp.zeros(shape, dtype=kind, device=sim.device) for k, (shape, kind) in shapes.items()}
         for name, buffer in self._buffers.items():
             self.arrays.put(buffer, values[name])
-        self.view.replayed("restart", lambda: self.sim.reset(self.state, *self._buffers.values(), **self._rest))
+        self.view.replayed_among(
+            "restart", mask, lambda: self.sim.reset(self.state, *self._buffers.values(), **self._rest)
+        )
 
     def _commands(self, begun) -> None:
         for name, term in self.task.commands.items():

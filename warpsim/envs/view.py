@@ -10,6 +10,8 @@ import warp as wp
 from warpsim.base.other_names import NamesOfView
 from warpsim.device.ranges import WorldList, among
 from warpsim.envs.frameworks import Arrays
+from warpsim.envs.rotations import norm, rotated
+from warpsim.model.model import JointType
 from warpsim.run.randomness import RandomStream
 from warpsim.sensors.sensor_tables import columns_of_step
 
@@ -142,7 +144,7 @@ class View(NamesOfView):
         """Advance the random numbers of every world to the next step."""
         self._current.clear()
         if self._by_rows:  # a launch takes longer than this
-            self._counters[1][...] += 1
+            np.add(self._counters[1], 1, out=self._counters[1])
         else:
             self.replayed("advance", self.stream.advance)
 
@@ -205,13 +207,35 @@ class View(NamesOfView):
         """Whether the host looks which worlds begin an episode, so that these alone are computed anew."""
         return self.sim.device.is_cpu and self.arrays.near
 
-    def _replayed_among(self, key, rows: np.ndarray, launch) -> None:
-        """Run `launch()` in some worlds alone, from a captured graph."""
+    def replayed_among(self, key, mask, launch) -> None:
+        """Run kernel launches over the worlds of a mask alone, if the host may look at it, else over all worlds.
+
+        Parameters
+        ----------
+        key : hashable
+            Name of the graph, as in `replayed`.
+        mask : array (worlds,) of bool
+            The worlds.
+        launch : callable
+            Function without arguments that launches kernels over worlds, which leave or repeat the values of others.
+
+        Examples
+        --------
+        >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
+        >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
+        >>> view.replayed_among("advance mine", np.array([True, False]), view.stream.advance)
+        >>> view.stream.step.numpy().tolist()
+        [1, 0]
+        """
+        if not self._by_rows:
+            self.replayed(key, launch)
+            return
 
         def launch_among() -> None:
             with among(self._chosen):
                 launch()
 
+        rows = self.arrays.host(mask).nonzero()[0]
         if len(rows):
             self._choose(rows)
             self.replayed((key, "rows"), launch_among)
@@ -450,7 +474,7 @@ class View(NamesOfView):
         else:
             changed = self._current.get(key, self.beginning)
             if changed is not None:
-                self._replayed_among(key, self.arrays.host(changed).nonzero()[0], launch)
+                self.replayed_among(key, changed, launch)
         if self._by_rows and (whole or key in self._current):
             self._current[key] = None
         return self.arrays.copied(self.arrays.shared(out))
@@ -536,7 +560,10 @@ class View(NamesOfView):
         >>> view.pose(view.model.body("pole")).shape
         (2, 7)
         """
-        return self._once(("pose", body), lambda: self._own(self._poses()[:, body]))
+        free = self._free(body)
+        if free is None:
+            return self._once(("pose", body), lambda: self._own(self._poses()[:, body]))
+        return self._once(("pose", body), lambda: self._free_pose(free[0]))
 
     def velocity(self, body: int):
         """The velocity of one body frame. It takes less time than `velocities`.
@@ -558,7 +585,27 @@ class View(NamesOfView):
         >>> view.velocity(view.model.body("pole")).shape
         (2, 6)
         """
-        return self._once(("velocity", body), lambda: self._own(self._motion()[1][:, body]))
+        free = self._free(body)
+        if free is None:
+            return self._once(("velocity", body), lambda: self._own(self._motion()[1][:, body]))
+        return self._once(("velocity", body), lambda: self._free_velocity(body, free[1]))
+
+    @functools.cache  # noqa: B019
+    def _free(self, body: int) -> tuple[slice, slice] | None:
+        """The columns of q and v of a body with a free joint, which hold its pose and velocity; None for others."""
+        model, link = self.model, int(self.model.body_link[body])
+        if model.link_type[link] != JointType.FREE:
+            return None
+        q, v = int(model.link_q[link]), int(model.link_v[link])
+        return slice(q, q + 7), slice(v, v + 6)
+
+    def _free_pose(self, columns: slice):
+        q = self.q[:, columns]
+        return self.xp.concat([q[:, :3], q[:, 3:] / norm(q[:, 3:])[:, None]], axis=-1)
+
+    def _free_velocity(self, body: int, columns: slice):
+        linear, angular = self.v[:, columns][:, :3], self.v[:, columns][:, 3:]
+        return self.xp.concat([rotated(self.xp, self.pose(body)[:, 3:], angular), linear], axis=-1)
 
     @property
     def contact_force(self):
