@@ -321,6 +321,31 @@ def test_settings_on_the_command_line(torch, here, capsys):
     assert t.load("out/checkpoint.pt", weights_only=True)["changes"] == given
 
 
+def test_none_on_the_command_line(torch, monkeypatch):
+    """None is given where it is a setting's value; the word task, like no option, leaves the task's."""
+    import tyro
+
+    from warpsim.envs import training
+    from warpsim.tools.cli_training import Train
+
+    class Stopped(Exception):
+        pass
+
+    def train(task, **options):
+        raise Stopped(options["learning"])
+
+    monkeypatch.setattr(training, "train", train)
+    for given, learning in (
+        (["--shac.validate-every", "None"], {"shac": {"validate_every": None}}),
+        (["--shac.validate-every", "task", "--shac.hidden", "task"], {}),
+        (["--shac.critic-learning-rate", "None", "--ppo.clip-value", "False"],
+         {"ppo": {"clip_value": False}, "shac": {"critic_learning_rate": None}}),
+    ):  # fmt: skip
+        with pytest.raises(Stopped) as stop:
+            tyro.cli(Train, args=["hopper", *given])()
+        assert stop.value.args[0] == learning
+
+
 def test_checkpoints_of_versions_with_fewer_settings(torch, found, capsys):
     """They have the values that held before there was a setting, and go on with the same bits; a setting that is unknown is refused."""
     import torch as t

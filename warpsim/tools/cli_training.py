@@ -17,9 +17,11 @@ from tyro.conf import Positional
 from warpsim.base.extras import import_or_explain
 from warpsim.base.learning import PpoSettings, ShacSettings
 
+TASKS_OWN = "task"  # of an option that is not given; None is a value of some settings
+
 
 def _options_of(kind: type) -> type:
-    """The settings of an algorithm as options, each None where it is not given.
+    """The settings of an algorithm as options, each `TASKS_OWN` where it is not given.
 
     `--iterations` and `--envs` are options of both algorithms.
     """
@@ -32,11 +34,18 @@ def _options_of(kind: type) -> type:
             for x in (field.default if isinstance(field.default, tuple) else (field.default,))
         )
         choices = [str(x) for x in typing.get_args(field.type) if isinstance(x, str)]
-        shown = {int: "INT", float: "FLOAT", bool: "{True,False}"}
+        shown = {
+            int: "INT",
+            float: "FLOAT",
+            bool: "{True,False}",
+            int | None: "{None}|INT",
+            float | None: "{None}|FLOAT",
+        }
         shown |= {tuple[int, ...]: "INT [INT ...]", tuple[float, float]: "FLOAT FLOAT"}
         metavar = f"{{{','.join(choices)}}}" if choices else shown.get(field.type)
         told = tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(the task's, else {default})")
-        options.append((field.name, Annotated[field.type | None, told], dataclasses.field(default=None)))
+        own = Literal[TASKS_OWN]  # type: ignore[valid-type]
+        options.append((field.name, Annotated[field.type | own, told], dataclasses.field(default=TASKS_OWN)))
     return dataclasses.make_dataclass(f"{kind.__name__}Options", options, namespace={"__doc__": kind.__doc__})
 
 
@@ -44,7 +53,7 @@ PpoOptions, ShacOptions = _options_of(PpoSettings), _options_of(ShacSettings)
 
 
 def _given(options) -> dict:
-    return {name: value for name, value in vars(options).items() if value is not None}
+    return {name: value for name, value in vars(options).items() if value != TASKS_OWN}
 
 
 @dataclasses.dataclass
