@@ -4,6 +4,7 @@
 import numpy as np
 
 NUMPY_BY_COLUMNS = 8  # NumPy adds fewer numbers than this one after the other
+NARROW = 5  # NumPy copies arrays of fewer columns faster column by column
 
 
 def summed(values):
@@ -21,12 +22,39 @@ def summed(values):
     return found
 
 
+def joined(xp, parts):
+    """Arrays of as many rows `(rows, …)` side by side. NumPy's own takes three times as long for narrow ones."""
+    if xp is not np or parts[0].ndim != 2:
+        return xp.concat(parts, axis=-1)
+    found = np.empty((len(parts[0]), sum(x.shape[1] for x in parts)), np.result_type(*parts))
+    first = 0
+    for x in parts:
+        end = first + x.shape[1]
+        if x.shape[1] < NARROW:
+            for i in range(first, end):
+                found[:, i] = x[:, i - first]
+        else:
+            found[:, first:end] = x
+        first = end
+    return found
+
+
+def stacked(xp, columns):
+    """Arrays of one shape as the columns of a last axis. NumPy's own takes twice as long."""
+    if xp is not np:
+        return xp.stack(columns, axis=-1)
+    found = np.empty((*columns[0].shape, len(columns)), np.result_type(*columns))
+    for i, column in enumerate(columns):
+        found[..., i] = column
+    return found
+
+
 def cross(xp, a, b):
     """a × b."""
     if xp.__name__ == "torch":  # one operation, so that forward and backward passes of a few worlds take a third
         return xp.linalg.cross(*xp.broadcast_tensors(a, b))
     (ax, ay, az), (bx, by, bz) = ([x[..., i] for i in range(3)] for x in (a, b))
-    return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
+    return stacked(xp, [ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
 
 
 def rotated(xp, quaternion, vector):
@@ -43,6 +71,10 @@ def rotated_back(xp, quaternion, vector):
 
 def conjugate(xp, quaternion):
     """The inverse of a unit quaternion."""
+    if xp is np:
+        found = -quaternion
+        found[..., 0] = quaternion[..., 0]
+        return found
     return xp.concat([quaternion[..., :1], -quaternion[..., 1:]], axis=-1)
 
 

@@ -13,6 +13,7 @@ from warpsim.device.threads import holds
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView, ProbeView, check_terms
 from warpsim.envs.keeping import check_kept
+from warpsim.envs.rotations import joined
 from warpsim.envs.symmetry import Mirror, without_rule
 from warpsim.envs.task import Task, simulator_options
 from warpsim.envs.tasks import find_task, make_task
@@ -599,7 +600,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             raise ValueError(
                 f"{table} have {sizes} columns, and had {self._sizes[table]}; a term's columns must not change"
             )
-        return self._floats(self.arrays.xp.concat(found, axis=-1))
+        return self._floats(joined(self.arrays.xp, found))
 
     def _privileged(self):
         """What only the critic observes `(worlds, n)`; None for a task without."""

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from warpsim.envs import legged, symmetry
-from warpsim.envs.rotations import norm, summed
+from warpsim.envs.rotations import norm, stacked, summed
 from warpsim.envs.sensing import (
     angular_velocity,
     body_index,
@@ -224,7 +224,7 @@ def _turned(s, period: float):
 def _clock(period: float):
     def term(s):
         angle = 2.0 * math.pi * _turned(s, period)
-        return s.xp.stack([s.xp.sin(angle), s.xp.cos(angle)], axis=-1)
+        return stacked(s.xp, [s.xp.sin(angle), s.xp.cos(angle)])
 
     return term
 

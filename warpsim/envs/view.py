@@ -10,7 +10,7 @@ import warp as wp
 from warpsim.base.other_names import NamesOfView
 from warpsim.device.ranges import WorldList, among
 from warpsim.envs.frameworks import Arrays
-from warpsim.envs.rotations import norm, rotated
+from warpsim.envs.rotations import joined, norm, rotated
 from warpsim.model.model import JointType
 from warpsim.run.randomness import RandomStream
 from warpsim.sensors.sensor_tables import columns_of_step
@@ -601,11 +601,11 @@ class View(NamesOfView):
 
     def _free_pose(self, columns: slice):
         q = self.q[:, columns]
-        return self.xp.concat([q[:, :3], q[:, 3:] / norm(q[:, 3:])[:, None]], axis=-1)
+        return joined(self.xp, [q[:, :3], q[:, 3:] / norm(q[:, 3:])[:, None]])
 
     def _free_velocity(self, body: int, columns: slice):
         linear, angular = self.v[:, columns][:, :3], self.v[:, columns][:, 3:]
-        return self.xp.concat([rotated(self.xp, self.pose(body)[:, 3:], angular), linear], axis=-1)
+        return joined(self.xp, [rotated(self.xp, self.pose(body)[:, 3:], angular), linear])
 
     @property
     def contact_force(self):
