@@ -213,8 +213,13 @@ BAD = {
     ("hidden",): ((), 64, "64", (64, 0), (64.0,)),
     ("activation", "schedule", "symmetry"): ("ELU", None, 1),
     ("obs_normalization", "clip_value"): (1, None, "yes"),
-    ("gamma", "lam", "target_decay"): (-0.1, 1.1, float("nan"), "0.9", True),
-    ("learning_rate", "desired_kl", "clip", "init_std", "critic_learning_rate"): (0.0, -1.0, float("inf"), "1"),
+    ("gamma", "lam", "critic_weight", "target_decay"): (-0.1, 1.1, float("nan"), "0.9", True),
+    ("learning_rate", "desired_kl", "clip", "init_std", "output_gain", "critic_learning_rate"): (
+        0.0,
+        -1.0,
+        float("inf"),
+        "1",
+    ),
     ("entropy", "value_loss_coef", "smoothing"): (-1.0, float("inf"), float("nan"), (1.0,)),
     ("max_grad_norm", "max_state_gradient"): (0.0, -1.0, float("nan"), "1"),
     ("averaging",): (-0.1, 1.0, float("nan"), "0.9"),
@@ -284,6 +289,7 @@ def test_settings_of_shac_reach_it(torch):
         **{"activation": "tanh", "obs_normalization": False, "init_std": 0.5, "betas": (0.5, 0.9), "epochs": 2},
         **{"critic_learning_rate": 1e-4, "minibatches": 2, "max_grad_norm": 0.01, "target_decay": 0.9},
         **{"max_state_gradient": 0.01, "smoothing": 1.0, "critic_horizon": 1, "averaging": 0.0},
+        **{"critic_weight": 0.5, "output_gain": 0.5},
     }.items():
         assert learned(**{name: value}) != plain, name
     assert np.isfinite(learned(max_state_gradient=float("inf"), max_grad_norm=float("inf"))[-1])

@@ -187,6 +187,9 @@ class ShacSettings(_Settings):
         Limit of the norm of the actor's gradient, and of the critic's; inf is none.
     init_std : float
         Initial standard deviation of the noise on the actor's output.
+    output_gain : float
+        Factor of the actor's output in tanh, which bounds the actions: with half a range of 4, a gain of 0.25 makes a
+        small output the action itself.
     horizon_steps : int
         Number of physics steps that gradients reach back over, if `horizon` is None: `horizon` is then this number over
         the task's `decimation`, rounded down, at least 1.
@@ -194,6 +197,9 @@ class ShacSettings(_Settings):
         Learning rate of the critic's Adam; None: `learning_rate`.
     betas : tuple of float
         β₁ and β₂ of Adam.
+    critic_weight : float
+        Weight of the critic's estimates, after a round and in the returns that the critic learns. Less than 1 helps
+        where the slope of the critic misleads; rounds must then be long enough to see a fall.
     target_decay : float
         Weight of the old target critic after an update.
     critic_horizon : int
@@ -224,6 +230,7 @@ class ShacSettings(_Settings):
     critic_learning_rate: float | None = _set(None, _rate_or_none)
     betas: tuple[float, float] = _set((0.7, 0.95), _pair)
     epochs: int = _set(4, _count)
+    critic_weight: float = _set(1.0, _between)
     target_decay: float = _set(0.4, _between)
     critic_horizon: int = _set(40, _count)
     averaging: float = _set(0.995, _below_one)
@@ -231,6 +238,7 @@ class ShacSettings(_Settings):
     max_state_gradient: float = _set(3.0, _limit)
     smoothing: float = _set(0.3, _weight)
     init_std: float = _set(math.exp(-1.0), positive)
+    output_gain: float = _set(1.0, positive)
 
 
 SETTINGS = {"ppo": PpoSettings, "shac": ShacSettings}
@@ -246,6 +254,7 @@ BEFORE = {
         **{"critic_learning_rate": None, "epochs": 8, "minibatches": 4, "max_grad_norm": 1.0, "target_decay": 0.4},
         **{"max_state_gradient": 3.0, "smoothing": 0.3, "horizon": 16, "horizon_steps": 20},
         **{"critic_horizon": 1, "averaging": 0.0, "validate_every": None},
+        **{"critic_weight": 1.0, "output_gain": 1.0},
     },
 }
 

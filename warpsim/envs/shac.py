@@ -6,10 +6,12 @@ actions are differentiated from the rewards to the policy's weights. A critic es
 (eqs. 3 to 5 there). It learns from TD(λ) returns against a slowly updated target copy. An episode that ends within a
 rollout ends the gradient there.
 
-Two things differ from the paper. Rollouts are short here, so the critic's returns reach over several of them: over one
-alone, the cost of a fall would move to earlier states by h actions a round. The policy that is evaluated is an average
-of the weights after all rounds (Polyak and Juditsky, 1992), since single rounds differ much. With `validate_every` it
-is the best of several such averages.
+Three things differ from the paper. Rollouts are short here, so the critic's returns reach over several of them: over
+one alone, the cost of a fall would move to earlier states by h actions a round. The policy that is evaluated is an
+average of the weights after all rounds (Polyak and Juditsky, 1992), since single rounds differ much. With
+`validate_every` it is the best of several such averages. The critic's estimate may have a weight below 1
+(`critic_weight`): a legged robot that stands sees states that differ little, so the critic's slope is learned badly,
+and it is 10 to 30 times as long as the gradient of the rewards.
 """
 
 import copy
@@ -63,14 +65,14 @@ class _Standard(nn.Module):
 class _Policy(nn.Module):
     """Observation to action: normalization, network, and the bounds of the actions."""
 
-    def __init__(self, standard, actor, middle, half):
+    def __init__(self, standard, actor, middle, half, gain: float):
         super().__init__()
-        self.standard, self.actor = standard, actor
+        self.standard, self.actor, self.gain = standard, actor, gain
         self.register_buffer("middle", middle)
         self.register_buffer("half_range", half)  # `half` is a method of modules
 
     def forward(self, observation):
-        return self.middle + self.half_range * torch.tanh(self.actor(self.standard(observation)))
+        return self.middle + self.half_range * torch.tanh(self.gain * self.actor(self.standard(observation)))
 
 
 def _move(old: nn.Module, new: nn.Module, kept: float) -> None:
@@ -132,7 +134,7 @@ class ShacLearner(Learner):
         self.critic = _network(size, own.hidden, 1, own.activation).to(device)
         self.target = copy.deepcopy(self.critic)
         self.average = copy.deepcopy(self.actor)  # the actor that is evaluated
-        self.latest = _Policy(self.standard, self.average, self.middle, self.half)
+        self.latest = _Policy(self.standard, self.average, self.middle, self.half, own.output_gain)
         self.best: _Policy | None = None  # of those that `_validate` evaluated
         self.final: _Policy | None = None  # the last one, where it is better than that
         self.validated = -math.inf  # mean return of `best`
@@ -150,7 +152,8 @@ class ShacLearner(Learner):
     def _action(self, observation):
         """The policy's action with noise."""
         raw = self.actor(self.standard(observation))
-        return self.middle + self.half * torch.tanh(raw + torch.exp(self.spread) * torch.randn_like(raw))
+        noisy = raw + torch.exp(self.spread) * torch.randn_like(raw)
+        return self.middle + self.half * torch.tanh(self.settings.output_gain * noisy)
 
     def act(self, observation):
         with torch.inference_mode():
@@ -230,7 +233,7 @@ class ShacLearner(Learner):
             observation, reward, terminated, truncated, info = self.env.step(self._action(observation))
             ended = terminated | truncated
             after = torch.where(ended[:, None], info["final_obs"], observation) if "final_obs" in info else observation
-            value = torch.where(terminated, 0.0, self.target(self.standard(after)).squeeze(-1))
+            value = torch.where(terminated, 0.0, self._value(after))
             gain, discount = gain + discount * reward, discount * gamma
             closing = ended if k + 1 < horizon else torch.ones_like(ended)
             loss = loss - torch.where(closing, gain + discount * value, 0.0).sum()
@@ -240,6 +243,10 @@ class ShacLearner(Learner):
                 rows[name].append(x.detach())
         self.observation = observation
         return {name: torch.stack(x) for name, x in rows.items()}, loss / (horizon * n)
+
+    def _value(self, observation):
+        """The target critic's estimate of what follows, with its weight."""
+        return self.settings.critic_weight * self.target(self.standard(observation)).squeeze(-1)
 
     def _bound_gradients(self) -> None:
         """Limit each world's gradient with respect to the present state to a few times the median of all worlds."""
@@ -281,8 +288,7 @@ class ShacLearner(Learner):
         """TD(λ) returns over the last rounds, up to the ends of episodes, `(actions, environments)`."""
         past, gamma, lam = self.past, self.settings.gamma, self.settings.lam
         with torch.no_grad():
-            following = self.target(self.standard(past["after"])).squeeze(-1)
-            following = torch.where(past["terminated"], 0.0, following)
+            following = torch.where(past["terminated"], 0.0, self._value(past["after"]))
             goal, goals = following[-1], []
             for k in reversed(range(len(following))):
                 ahead = (1.0 - lam) * following[k] + lam * goal

@@ -40,6 +40,7 @@ SECOND = 0.02  # duration of an action [s]: weights are per second
 SCALE, REACH = 0.25, 4.0  # joint targets are the stance + SCALE [rad] times actions in ± REACH
 CLOCK = {2: (0.8, 0.55), 4: (0.48, 0.5)}  # by number of feet: a cycle [s], and the share of it in which a foot is down
 AHEAD = {2: (0.0, 0.5), 4: (0.0, 0.5, 0.5, 0.0)}  # cycles by which each foot is ahead
+SUNK = 0.9  # height of a robot that stands in softened contact, as a share of the stance's
 LOW = 0.6  # share of the stance's height below which a robot on flat ground lies
 CLEARANCE = 0.06  # [m] that a biped's foot is lifted
 FAST = ((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0))  # ranges of commands (vx, vy, yaw rate) [m/s, rad/s]
@@ -73,7 +74,13 @@ class VelocityTracking(Task):
     """
 
     timestep, decimation, episode = 0.005, 4, 1000
-    learning = {"ppo": {"iterations": 700, "hidden": (128, 128)}, "shac": {"hidden": (128, 128)}}
+    learning = {
+        "ppo": {"iterations": 700, "hidden": (128, 128)},
+        "shac": {
+            **{"hidden": (128, 128), "horizon": 32, "critic_weight": 0.3, "betas": (0.9, 0.99)},
+            **{"smoothing": 0.1, "output_gain": 1.0 / REACH, "validate_every": 1000},
+        },
+    }
 
     def __init_subclass__(cls, robot=None, rough: bool = False, most=FAST, **options):
         super().__init_subclass__(**options)
@@ -98,7 +105,7 @@ def _tables(robot, rough: bool, most) -> dict:
     randomised = (randomise("geom_friction", 0.6, 1.4), randomise("body_mass", 0.9, 1.1))
     bound, command_range = REACH * np.ones(len(robot.moved)), uniform_command(*most, every=250)
     # In softened contact "trunk" is not read: without this a robot that lies on its trunk would lie there to the end.
-    low = {} if rough else {"low": lambda s: s.q[:, s.host_columns(robot.free)[0][2]] < LOW * robot.height}
+    low = {} if rough else {"low": lambda s: _height(s, robot) < LOW}
     at, noise_of_start = start_from("stance"), start_noise(v=0.2)
     easy_first = start_by_level(legged.ground().starts, legged.LEVELS, UP, DOWN_AGAIN)
     anywhere = (at, start_on(legged.ground().starts), noise_of_start)
@@ -115,7 +122,8 @@ def _tables(robot, rough: bool, most) -> dict:
         "starts": (at, easy_first, noise_of_start) if rough else (at, noise_of_start),
         "events": (*randomised, push(robot.free, (0.5, 0.5, 0.0, 0.0, 0.0, 0.0), every=400)),
         "smooth": {
-            "rewards": {name: term for name, term in rewards.items() if name not in ("gait", "slip", "swing")},
+            "rewards": {name: term for name, term in rewards.items() if name not in ("gait", "slip", "swing")}
+            | _upright(robot, rough),
             "terminations": fallen | low,
             "events": randomised,
             "critic_observations": {},
@@ -254,6 +262,17 @@ def _rewards(robot) -> dict:
         "slip": (-0.2 * SECOND, _slip(robot)),
         "straight": (-1.0 * SECOND, _straight(robot)),
     }
+
+
+def _upright(robot, rough: bool) -> dict:
+    """Rewards that see a fall coming, for learning by gradients: an episode's end has none."""
+    height = {} if rough else {"height": (-25.0 * SECOND, lambda s: (_height(s, robot) - SUNK) ** 2)}
+    return {"level": (-25.0 * SECOND, lambda s: summed(projected_gravity(robot.base)(s)[:, :2] ** 2))} | height
+
+
+def _height(s, robot):
+    """Height of the base as a share of the stance's `(worlds,)`."""
+    return s.q[:, s.host_columns(robot.free)[0][2]] / robot.height
 
 
 def _missed(robot):
