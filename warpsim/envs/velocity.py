@@ -40,7 +40,7 @@ SECOND = 0.02  # duration of an action [s]: weights are per second
 SCALE, REACH = 0.25, 4.0  # joint targets are the stance + SCALE [rad] times actions in ± REACH
 CLOCK = {2: (0.8, 0.55), 4: (0.48, 0.5)}  # by number of feet: a cycle [s], and the share of it in which a foot is down
 AHEAD = {2: (0.0, 0.5), 4: (0.0, 0.5, 0.5, 0.0)}  # cycles by which each foot is ahead
-SUNK = 0.9  # height of a robot that stands in softened contact, as a share of the stance's
+DRAWN = 0.9  # height that policies are drawn to while they learn by gradients, as a share of the stance's
 LOW = 0.6  # share of the stance's height below which a robot on flat ground lies
 CLEARANCE = 0.06  # [m] that a biped's foot is lifted
 FAST = ((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0))  # ranges of commands (vx, vy, yaw rate) [m/s, rad/s]
@@ -77,7 +77,7 @@ class VelocityTracking(Task):
     learning = {
         "ppo": {"iterations": 700, "hidden": (128, 128)},
         "shac": {
-            **{"hidden": (128, 128), "horizon": 32, "critic_weight": 0.3, "betas": (0.9, 0.99)},
+            **{"hidden": (128, 128), "horizon_steps": 128, "critic_weight": 0.3, "betas": (0.9, 0.99)},
             **{"smoothing": 0.1, "output_gain": 1.0 / REACH, "validate_every": 1000},
         },
     }
@@ -266,7 +266,7 @@ def _rewards(robot) -> dict:
 
 def _upright(robot, rough: bool) -> dict:
     """Rewards that see a fall coming, for learning by gradients: an episode's end has none."""
-    height = {} if rough else {"height": (-25.0 * SECOND, lambda s: (_height(s, robot) - SUNK) ** 2)}
+    height = {} if rough else {"height": (-25.0 * SECOND, lambda s: (_height(s, robot) - DRAWN) ** 2)}
     return {"level": (-25.0 * SECOND, lambda s: summed(projected_gravity(robot.base)(s)[:, :2] ** 2))} | height
 
 

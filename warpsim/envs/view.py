@@ -219,13 +219,16 @@ class View(NamesOfView):
         launch : callable
             Function without arguments that launches kernels over worlds, which leave or repeat the values of others.
 
+        Raises
+        ------
+        ValueError
+            The mask has another shape.
+
         Examples
         --------
         >>> task = ws.envs.Task(model=ws.robots.path("cartpole"), observations={"q": lambda s: s.q})
         >>> view = ws.envs.VectorEnv(task, 2, device="cpu").view
-        >>> view.replayed_among("advance mine", np.array([True, False]), view.stream.advance)
-        >>> view.stream.step.numpy().tolist()
-        [1, 0]
+        >>> view.replayed_among("mine", np.array([True, False]), lambda: view.sim.kinematics(view.state.q))
         """
         if not self._by_rows:
             self.replayed(key, launch)
@@ -235,7 +238,10 @@ class View(NamesOfView):
             with among(self._chosen):
                 launch()
 
-        rows = self.arrays.host(mask).nonzero()[0]
+        rows = self.arrays.host(mask)
+        if rows.shape != (self.worlds,):
+            raise ValueError(f"mask has shape {rows.shape}; it must be ({self.worlds},)")
+        rows = rows.nonzero()[0]
         if len(rows):
             self._choose(rows)
             self.replayed((key, "rows"), launch_among)
@@ -601,7 +607,8 @@ class View(NamesOfView):
 
     def _free_pose(self, columns: slice):
         q = self.q[:, columns]
-        return joined(self.xp, [q[:, :3], q[:, 3:] / norm(q[:, 3:])[:, None]])
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a world that is not finite ends itself
+            return joined(self.xp, [q[:, :3], q[:, 3:] / norm(q[:, 3:])[:, None]])
 
     def _free_velocity(self, body: int, columns: slice):
         linear, angular = self.v[:, columns][:, :3], self.v[:, columns][:, 3:]
