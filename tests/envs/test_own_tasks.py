@@ -293,9 +293,7 @@ def test_settings_of_shac_reach_it(torch):
     }.items():
         assert learned(**{name: value}) != plain, name
     assert np.isfinite(learned(max_state_gradient=float("inf"), max_grad_norm=float("inf"))[-1])
-    actor = slice(
-        6
-    )  # weights of two layers and a norm between them; without a critic's weight it is learned without a critic
+    actor = slice(6)  # two layers and a norm between them, which do not depend on a critic without weight
     alone, other = (learned(critic_weight=0.0, critic_learning_rate=rate) for rate in (1e-4, 1e-2))
     assert alone[actor] == other[actor] and alone != other and alone[actor] != plain[actor]
     for given, actions in (({}, 5), ({"horizon_steps": 11}, 2), ({"horizon_steps": 3}, 1), ({"horizon": 4}, 4)):
