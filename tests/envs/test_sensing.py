@@ -256,3 +256,6 @@ def test_poses_and_velocities_of_free_bodies():
         body = sensing.body_index(env.view, f"body{i}")
         np.testing.assert_allclose(env.view.pose(body), env.view.poses[:, body], rtol=0, atol=1e-14)
         np.testing.assert_allclose(env.view.velocity(body), env.view.velocities[:, body], rtol=0, atol=1e-14)
+    for wrong in (np.ones(6, bool), np.ones((5, 1), bool)):
+        with pytest.raises(ValueError, match=r"mask has shape .*; it must be \(5,\)"):
+            env.view.replayed_among("mine", wrong, lambda: None)

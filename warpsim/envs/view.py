@@ -217,7 +217,8 @@ class View(NamesOfView):
         mask : array (worlds,) of bool
             The worlds.
         launch : callable
-            Function without arguments that launches kernels over worlds, which leave or repeat the values of others.
+            Function without arguments that launches kernels over worlds. The values of the other worlds must be right
+            whether they are launched or not.
 
         Raises
         ------
@@ -596,7 +597,7 @@ class View(NamesOfView):
             return self._once(("velocity", body), lambda: self._own(self._motion()[1][:, body]))
         return self._once(("velocity", body), lambda: self._free_velocity(body, free[1]))
 
-    @functools.cache  # noqa: B019
+    @functools.cache  # noqa: B019 (a view lives as long as its environment)
     def _free(self, body: int) -> tuple[slice, slice] | None:
         """The columns of q and v of a body with a free joint, which hold its pose and velocity; None for others."""
         model, link = self.model, int(self.model.body_link[body])
