@@ -10,7 +10,7 @@ import pytest
 
 from warpsim.envs import TASKS, VectorEnv, terms
 from warpsim.envs.imitation import DEPTH, FRAMES, frame, squat
-from warpsim.envs.legged import G1, GO1, LEG, Servo, legged_model
+from warpsim.envs.legged import A1, G1, GO1, LEG, Servo, legged_model
 from warpsim.envs.robot_files import robot_file
 from warpsim.envs.velocity import VelocityTracking
 from warpsim.model.host_kinematics import body_poses
@@ -215,3 +215,19 @@ def test_feet_that_would_step_together_are_refused():
     ):
         with pytest.raises(ValueError, match=words):
             type("Own", (VelocityTracking,), {}, robot=dataclasses.replace(GO1, feet=feet))
+
+
+@pytest.mark.skipif(not ASSETS, reason="needs pip install example-robot-data")
+def test_rewards_that_see_a_fall_coming():
+    """SHAC's terms `level` and `height` are sin² of the tilt and the squared share of the height that is missing."""
+    env, rewards = VectorEnv("Quadruped", 2, device="cpu", dtype="float64"), TASKS["Quadruped"].smooth["rewards"]
+    env.reset(seed=0)
+    q, tilt = np.array(env.view.q), np.array([0.0, 0.7])
+    q[:, :3] = [[0.0, 0.0, A1.height], [0.0, 0.0, 0.4 * A1.height]]
+    q[:, 3:7] = np.stack([np.cos(tilt / 2), np.sin(tilt / 2), 0 * tilt, 0 * tilt], -1)
+    env.view.write(q=q)
+    for name, expected in (("level", np.sin(tilt) ** 2), ("height", [0.01, 0.25])):
+        weight, term = rewards[name]
+        assert weight == pytest.approx(-25.0 * env.view.dt)
+        np.testing.assert_allclose(term(env.view), expected, atol=1e-9)
+    assert not {"level", "height"} & set(TASKS["Quadruped"].rewards)
