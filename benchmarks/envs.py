@@ -87,6 +87,7 @@ def gymnasiums(name: str, repeats: int, euler: bool, steps: int = 2000) -> float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--worlds", type=int, default=1024)
+    parser.add_argument("--many", type=int, default=4096, help="worlds of another column: overhead, first framework")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--frameworks", nargs="+", choices=FRAMEWORKS, default=["numpy", "torch"])
     parser.add_argument("--names", nargs="+", default=NAMES)
@@ -96,9 +97,10 @@ def main() -> None:
         import torch
 
         torch.set_num_threads(1)  # threads that wait count as processor time
-    result = {"machine": machine(wp.get_device("cpu")), "worlds": a.worlds, "rows": {}}
+    result = {"machine": machine(wp.get_device("cpu")), "worlds": a.worlds, "many": a.many, "rows": {}}
     for name in a.names:
         row = {framework: measured(name, a.worlds, framework, a.repeats) for framework in a.frameworks}
+        row["many"] = measured(name, a.many, a.frameworks[0], a.repeats)
         if f"{name}-v5" in gymnasium.registry:
             row |= {"gymnasium": gymnasiums(name, a.repeats, False), "euler": gymnasiums(name, a.repeats, True)}
         result["rows"][name] = row
@@ -111,6 +113,7 @@ def main() -> None:
 
 def markdown(result: dict, frameworks) -> str:
     columns = [f"{f}: {what}" for f in frameworks for what in ("env-steps/s", "overhead")]
+    columns.append(f"{frameworks[0]}, {result['many']:,} worlds: overhead")
     lines = [
         "# What an environment costs",
         "",
@@ -119,12 +122,13 @@ def markdown(result: dict, frameworks) -> str:
     lines.append("|---" * (len(columns) + 5) + "|")
     for name, row in result["rows"].items():
         cells = [x for f in frameworks for x in (f"{row[f]['rate']:,.0f}", f"{row[f]['overhead']:.1f} %")]
+        cells.append(f"{row['many']['overhead']:.1f} %")
         for key in ("gymnasium", "euler"):
             own = row.get(key)
             cells += ["", ""] if own is None else [f"{own:,.0f}", f"{row[frameworks[0]]['rate'] / own:.1f}"]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     m = result["machine"]
-    note = f"{result['worlds']:,} worlds, one thread, random actions. {m['date']}, {m['processor']}, {m['cores']} cores"
+    note = f"{result['worlds']:,} worlds, where no other number stands; one thread, random actions. {m['date']}, {m['processor']}, {m['cores']} cores"
     return "\n".join([*lines, "", note, ""])
 
 

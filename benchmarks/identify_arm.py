@@ -168,6 +168,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("benchmarks/results"))
     arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
     store = arguments.out / "identify_arm.json"  # run by run; those that are there are kept
     runs = {r["seed"]: r for r in (json.loads(store.read_text()) if store.is_file() else [])}
     for seed in range(arguments.first, arguments.first + arguments.runs):

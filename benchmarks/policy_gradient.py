@@ -197,6 +197,8 @@ def main() -> int:
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
     file = arguments.out and arguments.out / "policy_gradient.json"
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
     kept = json.loads(file.read_text()) if file and file.is_file() else {"runs": [], "directions": []}
     about = machine(wp.get_device("cpu"))
 

@@ -173,11 +173,11 @@ def test_what_is_missing_is_listed_in_the_order_of_comparison(tmp_path):
         "reach-ppo-0",
     ]
     minutes = dict(runs)
-    assert minutes[Run("hopper", "ppo", 1)] == (1.0, 3.0, 10.0) and minutes[Run("reach", "ppo", 1)] == (1.0, 3.0)
+    assert minutes[Run("hopper", "ppo", 1)] == (1.0, 3.0) and minutes[Run("reach", "ppo", 1)] == (1.0, 3.0, 10.0)
     assert minutes[Run("hopper", "shac", 1, "time_of_impact")] == (1.0, 3.0)
     rows = {run: {"judged": {"1": {}, "3": {}}} for run, _ in runs}
     assert [str(run) for run, _ in missing_runs(rows, runs)] == [
-        f"hopper-{a}-{s}" for s in (0, 1) for a in ("shac", "ppo")
+        f"reach-{a}-{s}" for s in (0, 1) for a in ("shac", "ppo")
     ]
     assert train.estimate([(Run("hopper", "ppo"), (60.0,))], 2) == pytest.approx(0.58, abs=0.01)
 
