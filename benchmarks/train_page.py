@@ -133,7 +133,7 @@ def report(rows: dict, picture: str | None) -> str:
         "seeds (range; number of seeds). Installing, compiling and judging do not count. `python -m benchmarks.train` makes this page from `train.jsonl`, a line per training.",
         "Ahead is who has the larger median. Where both medians reach 95 % of the way from standing still to the best one, it is who reaches that sooner. *Neither* is ahead",
         "where both are no better than standing still. Seeds that only one of the two has are left out. PPO learns from a task as it is, SHAC from its `smooth` variant, if it has",
-        "one (ant and humanoid without observations of contact, quadruped without rewards for its gait, with penalties of tilt and height); both are judged by the task's rewards.",
+        "one (ant and humanoid without observations of contact, quadruped without rewards for its gait, with penalties of tilt and of a low base); both are judged by the task's rewards.",
         "",
     ]
     lines += [*(["![Return against processor time, SHAC and PPO, by task](" + picture + ")", ""] if picture else [])]
@@ -157,9 +157,11 @@ def verdict(rows: dict) -> list[str]:
         if found:
             first = [task for task, who in found.items() if who.startswith("SHAC")]
             behind = [task for task in found if task not in first]
-            text = (
-                f"- {mark} CPU-minute{'' if mark == '1' else 's'}: SHAC is ahead on {len(first)} of {len(found)} tasks"
+            seeds = min(len(values_at(rows_of(rows, task, "shac"), mark)) for task in found)
+            time, of = (
+                f"{n} {what}{'' if str(n) == '1' else 's'}" for n, what in ((mark, "CPU-minute"), (seeds, "seed"))
             )
+            text = f"- {time}: SHAC is ahead on {len(first)} of {len(found)} tasks ({of} each)"
             lines.append(text + (f"; not on {', '.join(behind)}" if behind else ""))
     return lines
 
@@ -210,6 +212,7 @@ def validated(rows: dict) -> list[str]:
             best = [
                 max((x["return"] for m, x in row["judged"].items() if float(m) <= float(mark)), default=-math.inf)
                 for row in ppo
+                if values_at([row], mark)
             ]
             lines.append(f"| {task} | {mark} | {cell(values_at(shac, mark))} | {cell(best)} |")
     head = [

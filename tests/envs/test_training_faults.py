@@ -12,6 +12,11 @@ from warpsim.base.extras import import_or_explain
 from warpsim.envs import TASKS
 from warpsim.tools.cli import main
 
+URDF = (
+    '<robot name="arm"><link name="base"/><joint name="turn" type="revolute"><parent link="base"/><child link="arm"/>'
+    '<limit effort="1" velocity="1" lower="-1" upper="1"/></joint><link name="arm"><inertial><mass value="1"/>'
+    '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link></robot>'
+)
 SMALL = {"ppo": {"horizon": 4, "hidden": (4,), "envs": 2}, "shac": {"horizon": 2, "hidden": (4,), "envs": 2}}
 BOTH = pytest.mark.parametrize("algorithm", ["ppo", "shac"])
 
@@ -55,6 +60,17 @@ def test_a_task_without_rewards(torch, tmp_path, algorithm):
             train(kind, algorithm=algorithm, device="cpu", out=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["curve.json"]
     ws.envs.VectorEnv(pole(rewards={}), 1, device="cpu").reset()
+
+
+@BOTH
+def test_a_task_without_actuators(torch, tmp_path, algorithm):
+    """A URDF that is loaded without `actuators` has none. It is an environment, and no training."""
+    from warpsim.envs.training import train
+
+    (tmp_path / "arm.urdf").write_text(URDF)
+    kind = pole(model=tmp_path / "arm.urdf", rewards={"q": lambda s: s.q[:, 0]})
+    with pytest.raises(ValueError, match="Pole: model 'arm' has no actuators, so that nothing can be learned; a URDF"):
+        train(kind, algorithm=algorithm, device="cpu", out=tmp_path / "out")
 
 
 @pytest.mark.parametrize(("algorithm", "part"), [("ppo", "actor"), ("shac", "critic")])

@@ -97,7 +97,7 @@ class PpoSettings(_Settings):
     Parameters
     ----------
     iterations : int
-        Number of rounds: `horizon` actions in each world, then an update.
+        Number of iterations: `horizon` actions in each world, then an update.
     envs : int
         Number of worlds that are simulated at once.
     horizon : int
@@ -162,7 +162,7 @@ class ShacSettings(_Settings):
     Parameters
     ----------
     iterations : int
-        Number of rounds: `horizon` actions in each world, then an update.
+        Number of iterations: `horizon` actions in each world, then an update.
     envs : int
         Number of worlds that are simulated at once.
     horizon : int, optional
@@ -198,13 +198,12 @@ class ShacSettings(_Settings):
     betas : tuple of float
         β₁ and β₂ of Adam.
     critic_weight : float
-        Weight of the critic's estimates, after a round and in the returns that the critic learns. Less than 1 helps
-        where the slope of the critic misleads; rounds must then be long enough to see a fall.
+        Weight of the critic's estimates, after an iteration's actions and in the returns that the critic learns. Less
+        than 1 helps where the slope of the critic misleads; iterations must then be long enough to see a fall.
     target_decay : float
         Weight of the old target critic after an update.
     critic_horizon : int
-        Number of actions in each world that the critic's returns reach over: of the last rounds, as many whole ones as
-        that takes.
+        Number of actions in each world that the critic's returns reach over, rounded up to whole iterations.
     averaging : float
         Weight of the old average of the actor's weights per action: after an update of n actions in each world it is
         `averaging` to the power of n. The average is what is evaluated and exported; 0: the last weights.

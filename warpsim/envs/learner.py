@@ -146,6 +146,11 @@ class Learner:
 
     def _check(self, env: VectorEnv) -> None:
         """Raise `ValueError` where the algorithm cannot learn in an environment, before anything compiles."""
+        if not env.single_action_space.shape[0]:
+            raise ValueError(
+                f"{self.task}: model {env.models[0].name!r} has no actuators, so that nothing can be learned; a URDF "
+                'gets them by ws.load(file, actuators="effort") or "position"'
+            )
 
     def _judged_by(self) -> dict:
         """Changes for the environment that evaluates policies."""

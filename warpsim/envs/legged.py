@@ -72,7 +72,7 @@ class LeggedRobot:
     base : str
         The body whose velocity is commanded.
     free : str
-        Its free joint.
+        Its free joint; of a URDF it is "root".
     height : float
         Height of the free joint in the stance [m].
     stance : dict of str to float
@@ -83,7 +83,8 @@ class LeggedRobot:
     moved : tuple of str
         The joints that the policy moves. The others are held in the stance.
     contacts : str
-        Pattern of "body/geom": the geoms that touch the ground.
+        Pattern of "body/geom": the geoms that touch the ground. A collision without a name in a URDF is called
+        "body/body_collision".
     feet : tuple of str
         Bodies of the feet, which carry the robot: two, or four of which the first and the last are on a diagonal.
     trunk : tuple of str

@@ -113,6 +113,7 @@ class ShacLearner(Learner):
         return super()._judged_by() | seen
 
     def _check(self, env) -> None:
+        super()._check(env)
         if not np.isfinite(env.single_action_space.high - env.single_action_space.low).all():
             raise ValueError(f"{self.task}: shac needs actions with bounds; give the task an action_range")
 

@@ -75,7 +75,7 @@ class Train:
     out: str = "out/train"
     """Folder of the results; those of an earlier training there are replaced."""
     iterations: int | None = None
-    """Rounds of actions and an update; None is what the task's `learning` says."""
+    """Iterations of actions and an update; None is what the task's `learning` says."""
     envs: int | None = None
     """Worlds at once; None is what the task's `learning` says. Under torchrun all processes share them."""
     resume: bool = False
