@@ -66,7 +66,7 @@ class Walker2d(Hopper):
 
     model = staticmethod(asset("walker2d_v5"))
     learning = {
-        "ppo": FEW,
+        "ppo": {"iterations": 400},
         # faster ones forget how to walk
         "shac": Hopper.learning["shac"] | {"learning_rate": 4e-4, "critic_learning_rate": 2e-3},
     }
