@@ -173,7 +173,7 @@ class Humanoid(Task):
     model = staticmethod(asset("humanoid"))
     decimation = 5
     learning = {
-        "ppo": FEW | {"hidden": (128, 128)},
+        "ppo": {"iterations": 500, "hidden": (128, 128)},
         "shac": {"hidden": (128, 128), "validate_every": 300},  # episodes are short, so evaluations cost little
     }
     observations = {
