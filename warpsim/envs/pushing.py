@@ -110,7 +110,7 @@ class Push(Task):
     decimation, episode = 2, 100
     # as for Reach; in contact that is softened more, some trainings are slow
     learning = {
-        "ppo": {"envs": 128, "iterations": 500},
+        "ppo": {"iterations": 150},
         "shac": {"iterations": 500, "gamma": 0.95, "init_std": 0.1, "smoothing": 0.05},
     }
     action_range = (-np.ones(3), np.ones(3))
