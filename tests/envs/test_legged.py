@@ -219,16 +219,15 @@ def test_feet_that_would_step_together_are_refused():
 
 @pytest.mark.skipif(not ASSETS, reason="needs pip install example-robot-data")
 def test_rewards_that_see_a_fall_coming():
-    """SHAC's terms `tilt` and `sunk` are sin² of the tilt, with a greater weight, and the squared share of the height that
-    is missing to 90 %, 0 above."""
-    env, rewards = VectorEnv("Quadruped", 3, device="cpu", dtype="float64"), TASKS["Quadruped"].smooth["rewards"]
+    """SHAC's terms `level` and `height` are sin² of the tilt and the squared share of the height that is missing."""
+    env, rewards = VectorEnv("Quadruped", 2, device="cpu", dtype="float64"), TASKS["Quadruped"].smooth["rewards"]
     env.reset(seed=0)
-    q, tilt = np.array(env.view.q), np.array([0.0, 0.7, 0.1])
-    q[:, :3] = np.outer([1.0, 0.4, 0.89], [0.0, 0.0, A1.height])
+    q, tilt = np.array(env.view.q), np.array([0.0, 0.7])
+    q[:, :3] = [[0.0, 0.0, A1.height], [0.0, 0.0, 0.4 * A1.height]]
     q[:, 3:7] = np.stack([np.cos(tilt / 2), np.sin(tilt / 2), 0 * tilt, 0 * tilt], -1)
     env.view.write(q=q)
-    for name, expected in (("tilt", np.sin(tilt) ** 2), ("sunk", [0.0, 0.25, 1e-4])):
+    for name, expected in (("level", np.sin(tilt) ** 2), ("height", [0.01, 0.25])):
         weight, term = rewards[name]
         assert weight == pytest.approx(-25.0 * env.view.dt)
         np.testing.assert_allclose(term(env.view), expected, atol=1e-9)
-    assert "sunk" not in TASKS["Quadruped"].rewards and "sunk" not in TASKS["QuadrupedRough"].smooth["rewards"]
+    assert not {"level", "height"} & set(TASKS["Quadruped"].rewards)

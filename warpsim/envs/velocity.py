@@ -40,7 +40,7 @@ SECOND = 0.02  # duration of an action [s]: weights are per second
 SCALE, REACH = 0.25, 4.0  # joint targets are the stance + SCALE [rad] times actions in ± REACH
 CLOCK = {2: (0.8, 0.55), 4: (0.48, 0.5)}  # by number of feet: a cycle [s], and the share of it in which a foot is down
 AHEAD = {2: (0.0, 0.5), 4: (0.0, 0.5, 0.5, 0.0)}  # cycles by which each foot is ahead
-SUNK = 0.9  # share of the stance's height below which policies that learn by gradients are drawn upward
+DRAWN = 0.9  # height that policies are drawn to while they learn by gradients, as a share of the stance's
 LOW = 0.6  # share of the stance's height below which a robot on flat ground lies
 CLEARANCE = 0.06  # [m] that a biped's foot is lifted
 FAST = ((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0))  # ranges of commands (vx, vy, yaw rate) [m/s, rad/s]
@@ -123,7 +123,7 @@ def _tables(robot, rough: bool, most) -> dict:
         "events": (*randomised, push(robot.free, (0.5, 0.5, 0.0, 0.0, 0.0, 0.0), every=400)),
         "smooth": {
             "rewards": {name: term for name, term in rewards.items() if name not in ("gait", "slip", "swing")}
-            | _upright(robot, rough, rewards["tilt"][1]),
+            | _upright(robot, rough),
             "terminations": fallen | low,
             "events": randomised,
             "critic_observations": {},
@@ -264,10 +264,10 @@ def _rewards(robot) -> dict:
     }
 
 
-def _upright(robot, rough: bool, tilt) -> dict:
+def _upright(robot, rough: bool) -> dict:
     """Rewards that see a fall coming, for learning by gradients: an episode's end has none."""
-    sunk = {"sunk": (-25.0 * SECOND, lambda s: s.xp.clip(SUNK - _height(s, robot), 0.0, 1.0) ** 2)}
-    return {"tilt": (-25.0 * SECOND, tilt)} | ({} if rough else sunk)
+    height = {} if rough else {"height": (-25.0 * SECOND, lambda s: (_height(s, robot) - DRAWN) ** 2)}
+    return {"level": (-25.0 * SECOND, lambda s: summed(projected_gravity(robot.base)(s)[:, :2] ** 2))} | height
 
 
 def _height(s, robot):
