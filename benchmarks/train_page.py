@@ -133,7 +133,7 @@ def report(rows: dict, picture: str | None) -> str:
         "seeds (range; number of seeds). Installing, compiling and judging do not count. `python -m benchmarks.train` makes this page from `train.jsonl`, a line per training.",
         "Ahead is who has the larger median. Where both medians reach 95 % of the way from standing still to the best one, it is who reaches that sooner. *Neither* is ahead",
         "where both are no better than standing still. Seeds that only one of the two has are left out. PPO learns from a task as it is, SHAC from its `smooth` variant, if it has",
-        "one (ant and humanoid without observations of contact, quadruped without rewards for its gait, with penalties of tilt and height); both are judged by the task's rewards.",
+        "one (ant and humanoid without observations of contact, half-cheetah with episodes of 100 actions, quadruped without rewards for its gait, with penalties of tilt and height); both are judged by the task's rewards.",
         "",
     ]
     lines += [*(["![Return against processor time, SHAC and PPO, by task](" + picture + ")", ""] if picture else [])]
