@@ -158,10 +158,7 @@ def verdict(rows: dict) -> list[str]:
             first = [task for task, who in found.items() if who.startswith("SHAC")]
             behind = [task for task in found if task not in first]
             seeds = min(len(values_at(rows_of(rows, task, "shac"), mark)) for task in found)
-            time, of = (
-                f"{n} {what}{'' if str(n) == '1' else 's'}" for n, what in ((mark, "CPU-minute"), (seeds, "seed"))
-            )
-            text = f"- {time}: SHAC is ahead on {len(first)} of {len(found)} tasks ({of} each)"
+            text = f"- CPU-minutes: {mark}, seeds: {seeds}. SHAC is ahead on {len(first)} of {len(found)} tasks"
             lines.append(text + (f"; not on {', '.join(behind)}" if behind else ""))
     return lines
 

@@ -286,7 +286,7 @@ def test_the_page_says_who_is_ahead(tmp_path):
         found |= [row("hopper", "ppo", seed, {"0.5": 0.0, "1": b, "3": 99.0}, **({"commit": "def"} if seed else {}))]
     found |= [row("ant", "shac", 0, {"1": 1.0}), row("hopper", "shac", 1, {"1": 80.0}, "time_of_impact")]
     lines = train_page.report(found, None).splitlines()
-    assert "- 1 CPU-minute: SHAC is ahead on 1 of 1 tasks (3 seeds each)" in lines
+    assert "- CPU-minutes: 1, seeds: 3. SHAC is ahead on 1 of 1 tasks" in lines
     assert "| hopper | 1 | 60.0 (10.0 to 70.0; 3) | 50.0 (5.0 to 55.0; 3) | SHAC | 1,000, 1,000 | 0, -5 |" in lines
     assert "| hopper | 3 | 99 (98 to 100; 3) | 99.0 (99.0 to 99.0; 3) | equal | 1,000, 1,000 | 0, -5 |" in lines
     assert "| ant | 1 | 1.0 (1.0 to 1.0; 1) |  |  | 0, – |  |" in lines

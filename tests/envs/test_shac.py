@@ -82,6 +82,18 @@ def test_the_average_of_the_weights_acts(averaging):
     assert torch.equal(acted, last) == (averaging == 0.0)
 
 
+def test_episodes_that_are_shorter_in_training():
+    """`smooth` can shorten episodes: worlds of the training begin anew after so many actions, an evaluation has all."""
+    from warpsim.envs import TASKS
+
+    kind = type("Short", (TASKS["CartPole"],), {"smooth": {"episode": 2}, "terminations": {}, "episode": 7})
+    learner = make(kind)
+    for _ in range(2):  # two actions each
+        learner.iterate()
+    assert learner.episodes >= 3 and learner.past["ended"].any() and not learner.past["terminated"].any()
+    assert learner.evaluate(2)["lengths"] == [7, 7]
+
+
 def test_the_best_of_the_validated_averages_acts(tmp_path):
     """It is evaluated every `validate_every` actions; the policy stays that one while later averages are worse, with the
     normalization of then, through a checkpoint too. What learns is the same as without."""
